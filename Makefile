@@ -193,7 +193,7 @@ $(B)/lib/drover/backend_nccl.so: $(call objs,$(wildcard collectives/backends/ncc
 
 # nvcc links its CUDA runtime statically, so the plug-in itself still links no CUDA.
 $(B)/lib/drover/nccl_kernels.so: collectives/backends/nccl/nccl_kernels.cu collectives/backends/nccl/nccl_kernels.h \
-		collectives/comm/ulps.h $(STAMP)
+		$(patsubst %,collectives/comm/%.h,device_function float16 premul ulps) collectives/drover.h $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,NVCC)
 	$(Q)$(NVCC) $(if $(WERROR),-Werror all-warnings) -O3 -std=c++17 -I. -shared -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-static-libstdc++ \

@@ -38,6 +38,16 @@ static inline double clock_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Called every `period_ms` or more often. Returns for how long this process did not run since the
+ * last call, at *seen_ms: it was stopped, or its machine was paused. 0: it ran. Sets *seen_ms to
+ * `now_ms`. After a pause all timers are due, before what peers sent during it is read. */
+static inline int64_t clock_pause_ms(int64_t *seen_ms, int64_t now_ms, int64_t period_ms)
+{
+    int64_t since_ms = now_ms - *seen_ms;
+    *seen_ms = now_ms;
+    return since_ms > 3 * period_ms ? since_ms : 0;
+}
+
 /* Returns the time that is `ms` milliseconds after now, in the form that pthread_cond_timedwait()
  * takes. */
 static inline struct timespec clock_in_ms(int64_t ms)

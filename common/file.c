@@ -42,17 +42,30 @@ int file_write(const char *path, const void *bytes, size_t len, mode_t mode)
     return fd < 0 ? -errno : close_after(fd, file_write_all(fd, bytes, len));
 }
 
-static int replace(const char *path, const void *bytes, size_t len, mode_t mode, bool durable)
+int file_create_tmp(char **tmp, const char *path, mode_t mode)
 {
     uint32_t random = 0;
     int rc = entropy_fill(&random, sizeof random);
     if (rc < 0)
         return rc;
-    AUTO(free) char *tmp = xasprintf("%s.%08" PRIx32 ".tmp", path, random);
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode ? 0600 : 0666);
+    AUTO(free) char *name = xasprintf("%s.%08" PRIx32 ".tmp", path, random);
+    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd < 0)
         return -errno;
-    rc = mode && fchmod(fd, mode) < 0 ? -errno : file_write_all(fd, bytes, len);
+    *tmp = TAKE(name);
+    return fd;
+}
+
+static int replace(const char *path, const void *bytes, size_t len, mode_t mode, bool durable)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* such as /dev/null */
+        return file_write(path, bytes, len, mode);
+    AUTO(free) char *tmp = NULL;
+    int fd = file_create_tmp(&tmp, path, mode ? 0600 : 0666);
+    if (fd < 0)
+        return fd;
+    int rc = mode && fchmod(fd, mode) < 0 ? -errno : file_write_all(fd, bytes, len);
     if (rc == 0 && durable && fsync(fd) < 0 && errno != EINVAL) /* EINVAL: it cannot be synced */
         rc = -errno;
     rc = close_after(fd, rc);

@@ -25,11 +25,16 @@ int file_write(const char *path, const void *bytes, size_t len, mode_t mode);
 
 /* Replaces a file in one step: `path` has its old content or all of the new one, also if this
  * process is killed. Several processes and threads may do this at once. The new file has `mode`,
- * whatever the umask; 0: 0666 less the umask. */
+ * whatever the umask; 0: 0666 less the umask. A device, such as /dev/null, is
+ * written in place. */
 int file_replace(const char *path, const void *bytes, size_t len, mode_t mode);
 
 /* Does the same; once it has returned 0, the new content survives a power failure. */
 int file_replace_durably(const char *path, const void *bytes, size_t len, mode_t mode);
+
+/* Creates PATH.NUMBER.tmp with a random number, for what later gets the name `path`. It has `mode`
+ * less the umask. Returns a descriptor for writing; the caller closes it, and frees *tmp. */
+int file_create_tmp(char **tmp, const char *path, mode_t mode);
 
 /* ---- reading -------------------------------------------------------------------------------- */
 

@@ -43,6 +43,23 @@ int host_port_parse(struct host_port *out, const char *text, struct err *e)
     return 0;
 }
 
+int host_port_read_range(struct host_port_range *out, const char *text, struct err *e)
+{
+    struct host_port_range r = {0};
+    const char *dash = strchr(text, '-');
+    AUTO(free) char *first = xstrndup(text, strcspn(text, "-"));
+    if (opt_int(&r.first, "", first, 1, PORT_MAX, NULL) < 0 ||
+        opt_int(&r.last, "", dash ? dash + 1 : text, 1, PORT_MAX, NULL) < 0) {
+        int rc = err_set(e, -EINVAL, "'%s' is not a range of ports from 1 to 65535", text);
+        err_hint(e, "29500-29599");
+        return rc;
+    }
+    if (r.first > r.last)
+        return err_set(e, -EINVAL, "%s: minimum exceeds maximum", text);
+    *out = r;
+    return 0;
+}
+
 char *host_port_text(const char *host, int port)
 {
     return xasprintf(strchr(host, ':') ? "[%s]:%d" : "%s:%d", host, port);

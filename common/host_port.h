@@ -17,5 +17,13 @@ struct host_port {
  *   -EINVAL  malformed, or not a port */
 int host_port_parse(struct host_port *out, const char *text, struct err *e);
 
+/* Ports of which one is free; zero-initialised: any port. */
+struct host_port_range {
+    int first, last; /* 1 to 65535, or both 0 */
+};
+/* Reads "A-B", or "A" for one port.
+ *   -EINVAL  malformed, not ports, or A exceeds B */
+int host_port_read_range(struct host_port_range *out, const char *text, struct err *e);
+
 /* Returns "HOST:PORT", or "[HOST]:PORT" if the host is an IPv6 address. The caller frees it. */
 char *host_port_text(const char *host, int port);

@@ -8,7 +8,6 @@
 #include "common/number_format.h"
 #include "common/opt.h"
 #include "common/strbuf.h"
-#include "common/utf8.h"
 
 const char *json_type_name(const json_t *value)
 {
@@ -279,11 +278,4 @@ int json_as_number(double *out, const json_t *value)
     else
         return -EINVAL;
     return 0;
-}
-
-json_t *json_text(const char *bytes)
-{
-    AUTO(strbuf) struct strbuf b = {0};
-    utf8_add(&b, bytes);
-    return abort_if_null(json_string(strbuf_str(&b)));
 }

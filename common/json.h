@@ -4,12 +4,12 @@
  * either, and is therefore written with json_number() and read with json_as_number(). */
 #pragma once
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/json_text.h"
 #include "common/mem.h"
 
 AUTO_DEFINE(json, json_t *, json_decref)
@@ -51,10 +51,6 @@ char *json_line(const json_t *value);
  *   -EINVAL  not JSON, a duplicate key, more than 2,048 levels, a number that does not fit, or a
  *            NUL in a string; the message starts with LINE:COLUMN */
 int json_parse(json_t **out, const char *text, size_t len, struct err *e);
-
-/* Returns a new string of bytes that may be invalid UTF-8: each such byte becomes '?' (utf8_add()).
- * Never NULL. */
-json_t *json_text(const char *bytes);
 
 /* Returns `value` as a new JSON real, or as the string "nan", "inf" or "-inf" if it is not finite.
  * Never NULL. */

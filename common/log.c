@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { LINE_MAX_BYTES = 2000 };
@@ -14,6 +15,9 @@ static const char *program = "drover";
 static enum log_level max_level = LOG_WARN;
 static void (*line_sink)(void *arg, const char *line); /* NULL: stderr */
 static void *sink_arg;
+static bool status_shown;
+
+static const char erase[] = "\r\033[K";
 
 void log_open(const char *program_name)
 {
@@ -50,6 +54,34 @@ const char *log_program(void)
     return program;
 }
 
+bool log_has_status(void)
+{
+    const char *term = getenv("TERM");
+    return !line_sink && isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+void log_status(const char *fmt, ...)
+{
+    char line[LINE_MAX_BYTES];
+    struct winsize size = {0};
+    va_list ap;
+    if (!fmt && !status_shown)
+        return;
+    int n = snprintf(line, sizeof line, "%s%s", erase, fmt ? program : "");
+    if (fmt) {
+        size_t used = (size_t)snprintf(line + n, sizeof line - (size_t)n, ": ") + (size_t)n;
+        va_start(ap, fmt);
+        vsnprintf(line + used, sizeof line - used, fmt, ap);
+        va_end(ap);
+        (void)ioctl(STDERR_FILENO, TIOCGWINSZ, &size); /* on failure the size stays 0 */
+        size_t columns = size.ws_col > 1 ? size.ws_col - 1U : 79;
+        if (columns < sizeof line - sizeof erase)
+            line[sizeof erase - 1 + columns] = '\0'; /* a longer one would take a second line */
+    }
+    (void)!write(STDERR_FILENO, line, strlen(line)); /* failures cannot be reported */
+    status_shown = fmt != NULL;
+}
+
 void log_line(enum log_level level, const char *fmt, ...)
 {
     if (level > max_level)
@@ -74,6 +106,7 @@ void log_line(enum log_level level, const char *fmt, ...)
             line[i] = ' ';
     line[len] = '\n';
     line[len + 1] = 0;
+    log_status(NULL);
     if (line_sink)
         line_sink(sink_arg, line);
     else

@@ -19,6 +19,12 @@ const char *log_program(void);
  * of the terminal prints lines above it. NULL: stderr again. */
 void log_set_sink(void (*sink)(void *arg, const char *line), void *arg);
 
+/* Returns true if stderr is a terminal that can rewrite a line, and has no sink. */
+bool log_has_status(void);
+/* Writes a text below the messages, after it has removed the one before. The next message removes
+ * it, and so does NULL. */
+void log_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /* Writes a message as one line, with a single write(2). A line of more than 2,000 bytes is cut and
  * ends in "...". Control characters become spaces. Keeps errno. */
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

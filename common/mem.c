@@ -3,8 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Ends the process at once: whatever it would still do at exit may need memory too. */
-static void *exit_if_null(void *p)
+void *xchecked(void *p)
 {
     static const char text[] = "drover: out of memory\n";
     if (p)
@@ -15,20 +14,20 @@ static void *exit_if_null(void *p)
 
 void *xzalloc(size_t size)
 {
-    return exit_if_null(calloc(1, size ? size : 1));
+    return xchecked(calloc(1, size ? size : 1));
 }
 
 void *xcalloc(size_t n, size_t size)
 {
-    return exit_if_null(try_calloc(n, size));
+    return xchecked(try_calloc(n, size));
 }
 
 void *xrealloc(void *p, size_t n, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(n, size, &bytes))
-        exit_if_null(NULL);
-    return exit_if_null(realloc(p, bytes ? bytes : 1));
+        xchecked(NULL);
+    return xchecked(realloc(p, bytes ? bytes : 1));
 }
 
 void *xgrow(void *p, size_t count, size_t size)
@@ -40,19 +39,19 @@ void *xgrow(void *p, size_t count, size_t size)
 
 char *xstrdup(const char *s)
 {
-    return exit_if_null(strdup(s));
+    return xchecked(strdup(s));
 }
 
 char *xstrndup(const char *s, size_t len)
 {
-    return exit_if_null(strndup(s, len));
+    return xchecked(strndup(s, len));
 }
 
 char *xvasprintf(const char *fmt, va_list ap)
 {
     char *s = NULL;
     int n = vasprintf(&s, fmt, ap);
-    return exit_if_null(n < 0 ? NULL : s);
+    return xchecked(n < 0 ? NULL : s);
 }
 
 char *xasprintf(const char *fmt, ...)

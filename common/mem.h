@@ -72,6 +72,9 @@ void *xrealloc(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
  * each. Its room doubles, so an array that only this function extends needs no field for its room.
  */
 void *xgrow(void *p, size_t count, size_t size) __attribute__((returns_nonnull));
+/* Returns p. If a library returned NULL since it has no memory, ends the process at once, as the
+ * functions here do: whatever it would still do at exit may need memory, too. */
+void *xchecked(void *p) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *xstrndup(const char *s, size_t len) __attribute__((malloc, returns_nonnull));
 /* Returns a formatted string, which the caller frees; never NULL. */

@@ -437,6 +437,9 @@ const char *opt_suggest(const char *word, const char *const *names, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (strlen(names[i]) >= WORD_MAX)
             continue;
+        const char *part = len > 3 ? strstr(names[i], word) : NULL;
+        if (part && part > names[i] && strchr("_-", part[-1]) && !part[len]) /* gpus: num_gpus */
+            return names[i];
         size_t d = distance(word, names[i]);
         if (d < min && (3 * d <= len || (d <= 2 && 2 * d <= len))) {
             min = d;

@@ -4,13 +4,16 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <uv.h>
 
+#include "common/command.h"
 #include "common/mem.h"
 
 int own_process_dir_above(char **out, int levels, struct err *e)
@@ -30,19 +33,28 @@ int own_process_dir_above(char **out, int levels, struct err *e)
     return 0;
 }
 
+/* Sets `*out` to "PREFIX/DIR/NAME". */
+static int below_prefix(char **out, const char *dir, const char *name, struct err *e)
+{
+    AUTO(free) char *own = NULL, *prefix = NULL;
+    int rc = own_process_dir_above(&own, 1, e);
+    if (rc < 0)
+        return rc;
+    const char *last = strrchr(own, '/');
+    rc = own_process_dir_above(&prefix, last && strcmp(last, "/bin") == 0 ? 2 : 3, e);
+    if (rc == 0)
+        *out = xasprintf("%s/%s/%s", prefix, dir, name);
+    return rc;
+}
+
 int own_process_sibling(char **out, const char *name, struct err *e)
 {
-    AUTO(free) char *dir = NULL, *above = NULL;
-    int rc = own_process_dir_above(&dir, 1, e);
-    if (rc < 0)
-        return rc;
-    const char *last = strrchr(dir, '/');
-    rc = own_process_dir_above(&above, last && strcmp(last, "/bin") == 0 ? 2 : 3, e);
-    if (rc < 0)
-        return rc;
-    const char *subdir = strcmp(name, "drover") == 0 ? "bin" : "libexec/drover";
-    *out = xasprintf("%s/%s/%s", above, subdir, name);
-    return 0;
+    return below_prefix(out, strcmp(name, "drover") == 0 ? "bin" : "libexec/drover", name, e);
+}
+
+int own_process_share(char **out, const char *name, struct err *e)
+{
+    return below_prefix(out, "share/drover", name, e);
 }
 
 int own_process_find_program(char **out, const char *name, const char *path)
@@ -95,4 +107,22 @@ void own_process_exit_without_memory(void)
 {
     json_set_alloc_funcs(allocate, free);
     (void)uv_replace_allocator(allocate, reallocate, xcalloc, free); /* fails only without these */
+}
+
+static bool has_reader(int fd)
+{
+    struct pollfd p = {.fd = fd};
+    return poll(&p, 1, 0) <= 0 || !(p.revents & POLLERR);
+}
+
+int own_process_flush(int status)
+{
+    errno = 0;
+    bool flushed = fflush(stdout) == 0;
+    int error = errno;
+    if ((flushed && !ferror(stdout)) || !has_reader(STDOUT_FILENO))
+        return status;
+    fprintf(stderr, "drover: stdout: %s\n",
+            error ? strerror(error) : "a part of the output could not be written");
+    return status ? status : EXIT_STATUS_FAILED;
 }

@@ -1,6 +1,10 @@
 #include "common/python.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "common/mem.h"
 
 bool python_is_interpreter(const char *program)
 {
@@ -12,6 +16,16 @@ bool python_is_interpreter(const char *program)
     name += strspn(name, "0123456789.");
     name += strspn(name, "dmt"); /* a debug build, pymalloc, free-threaded */
     return !*name || strcmp(name, "-dbg") == 0;
+}
+
+bool python_is_executable(const char *script)
+{
+    char head[256] = "";
+    AUTO(fd) int fd = open(script, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || access(script, X_OK) < 0 || read(fd, head, sizeof head - 1) < 2)
+        return false;
+    size_t line = strcspn(head, "\n");
+    return strncmp(head, "#!", 2) == 0 && head[line - 1] != '\r'; /* the kernel keeps a '\r' */
 }
 
 bool python_is_script(const char *file)

@@ -9,3 +9,7 @@ bool python_is_interpreter(const char *program);
 
 /* Returns true for NAME.py. */
 bool python_is_script(const char *file);
+
+/* Returns true for a file of this directory that is executable and begins with "#!", so that it
+ * chooses its interpreter itself. */
+bool python_is_executable(const char *script);

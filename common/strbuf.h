@@ -2,7 +2,7 @@
  * buffer is empty:
  *
  *     AUTO(strbuf) struct strbuf b = {0};
- *     strbuf_printf(&b, "%d ranks", n);
+ *     strbuf_printf(&b, "rank %d", n);
  *     puts(strbuf_str(&b)); */
 #pragma once
 

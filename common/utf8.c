@@ -23,6 +23,14 @@ size_t utf8_length(const char *text)
     return more + 1;
 }
 
+bool utf8_valid(const char *text)
+{
+    size_t len;
+    while (*text && (len = utf8_length(text)))
+        text += len;
+    return !*text;
+}
+
 void utf8_add(struct strbuf *b, const char *text)
 {
     while (*text) {

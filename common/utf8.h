@@ -2,6 +2,7 @@
  * a word of a shell. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/strbuf.h"
@@ -9,6 +10,9 @@
 /* Returns the length of the character at `s` in bytes; 0 if it is not UTF-8. `s` ends with a NUL,
  * which has the length 1. */
 size_t utf8_length(const char *s);
+
+/* Returns true if the whole text is UTF-8. */
+bool utf8_valid(const char *text);
 
 /* Appends the text; each byte that is not a part of a character becomes '?'. */
 void utf8_add(struct strbuf *b, const char *text);

@@ -11,6 +11,7 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/strbuf.h"
+#include "common/utf8.h"
 #include "common/yaml_scalar.h"
 
 /* The position of a value is [line, column, children]. `children` has the positions of the value's
@@ -217,15 +218,15 @@ static int read_scalar(struct reader *r, const yaml_event_t *ev, struct value *o
     char *text = (char *)ev->data.scalar.value;
     const char *tag = (const char *)ev->data.scalar.tag, *why = NULL;
     AUTO(free) char *written = xstrdup(text);
+    if (!utf8_valid(text))
+        return fail(r, ev->start_mark, -EINVAL, "'%.100s' is not text in UTF-8", text);
     json_t *v = is_plain(ev) && !r->in_text_key ? yaml_scalar(text, &why)
                 : tag                           ? yaml_scalar_tagged(tag, text, &why)
                                                 : json_string(text);
-    AUTO(json) json_t *is_utf8 = v ? NULL : json_string(written);
-    if (!v && !why && is_utf8)
+    if (!v && !why)
         return unsupported_tag(r, ev, ev->data.scalar.tag);
     if (!v)
-        return fail(r, ev->start_mark, -EINVAL, "'%.100s' %s", written,
-                    why ? why : "is not text in UTF-8");
+        return fail(r, ev->start_mark, -EINVAL, "'%.100s' %s", written, why);
     out->json = v;
     return 0;
 }

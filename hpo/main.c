@@ -26,7 +26,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], commands[i].name) != 0)
             continue;
         log_open(commands[i].program);
-        return commands[i].run(argc - 1, argv + 1);
+        return own_process_flush(commands[i].run(argc - 1, argv + 1));
     }
     fputs("drover-hpo: not a command for users\n"
           "  try: drover sweep FILE, drover worker ENDPOINT, drover suggest\n",

@@ -226,11 +226,5 @@ int main(int argc, char **argv)
         err_print(&e, "drover");
         return EXIT_STATUS_FAILED;
     }
-    int status = dispatch(argc, argv);
-    errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return status;
-    if (errno != EPIPE)
-        fprintf(stderr, "drover: stdout: %s\n", strerror(errno ? errno : EIO));
-    return status ? status : EXIT_STATUS_FAILED;
+    return own_process_flush(dispatch(argc, argv));
 }

@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "common/command.h"
 #include "common/entropy.h"
+#include "common/file.h"
 #include "common/log.h"
 #include "serve/serve_http.h"
 #include "serve/serve_listen.h"
@@ -98,23 +100,66 @@ static char *clean_prefix(const char *text)
     return len > from ? xasprintf("/%.*s", (int)(len - from), text + from) : xstrdup("");
 }
 
-static void open_browser(const char *url)
+/* Writes a page that leads to the address, which only this user can read: the browser's command
+ * line is public, and the address may have a token. Returns the page's path, which the caller
+ * removes and frees. */
+static char *write_way(const char *url, struct err *e)
+{
+    const char *tmp = getenv("TMPDIR");
+    AUTO(free) char *dir = xasprintf("%s/drover-serve-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir)) {
+        err_set(e, -errno, "%s: %s", dir, strerror(errno));
+        return NULL;
+    }
+    AUTO(free) char *path = xasprintf("%s/page.html", dir);
+    AUTO(free)
+    char *text = xasprintf("<!doctype html>\n<meta charset=\"utf-8\">\n"
+                           "<meta name=\"referrer\" content=\"no-referrer\">\n"
+                           "<meta http-equiv=\"refresh\" content=\"0; url=%s\">\n"
+                           "<a href=\"%s\">drover serve</a>\n",
+                           url, url);
+    int rc = file_write(path, text, strlen(text), 0600);
+    if (rc == 0)
+        return TAKE(path);
+    err_set(e, rc, "%s: %s", path, strerror(-rc));
+    rmdir(dir);
+    return NULL;
+}
+
+static void remove_way(char *path)
+{
+    if (!path)
+        return;
+    unlink(path);
+    *strrchr(path, '/') = '\0';
+    rmdir(path);
+    free(path);
+}
+
+static void open_browser(const char *page)
 {
     extern char **environ;
-    char *argv[] = {(char *)"xdg-open", (char *)url, NULL};
+    char *argv[] = {(char *)"xdg-open", (char *)page, NULL};
     pid_t pid;
     int rc = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
     if (rc != 0)
         log_warn("--open: xdg-open: %s", strerror(rc));
 }
 
-static void print_address(const struct serve_listen *l, const char *url, bool alone)
+/* `token`: the address that has it, for others; NULL: `url` has it. */
+static int print_address(const struct serve_listen *l, const char *url, const char *token,
+                         bool alone, struct err *e)
 {
     printf(SERVE ": %s\n", url);
+    if (token)
+        printf(SERVE ": for other users of this machine: %s\n", token);
     if (l->loopback && alone)
         printf(SERVE ": from another machine: ssh -L %d:localhost:%d %s\n", l->port, l->port,
                l->host_name);
-    fflush(stdout);
+    errno = 0;
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return err_set(e, -EIO, "stdout: %s", strerror(errno ? errno : EIO));
+    return 0;
 }
 
 static int serve(const struct serve_options *o, const char *word, struct err *e)
@@ -133,25 +178,31 @@ static int serve(const struct serve_options *o, const char *word, struct err *e)
     if (rc < 0 || (rc = serve_files_open(&files, e)) < 0 ||
         (rc = serve_listen_open(&l, o->listen, o->hosts, e)) < 0)
         return rc;
-    bool guarded = o->control || !l.loopback;
-    if (guarded && (rc = make_token(token, e)) < 0)
+    if ((rc = make_token(token, e)) < 0)
         return rc;
+    bool own_reads = l.loopback && !o->control;
     AUTO(free) char *cookie = xasprintf("drover_%d", l.port);
-    const struct serve_context context = {
-        sweeps, files, l.hosts, prefix, guarded ? token : NULL, cookie, o->control};
-    AUTO(free)
-    char *url = xasprintf("http://%s:%d%s/%s%s", l.url_host, l.port, prefix,
-                          guarded ? "?token=" : "", token);
+    const struct serve_context context = {sweeps, files,  l.hosts,   prefix,
+                                          token,  cookie, own_reads, o->control};
+    AUTO(free) char *open_url = xasprintf("http://%s:%d%s/", l.url_host, l.port, prefix);
+    AUTO(free) char *token_url = xasprintf("%s?token=%s", open_url, token);
+    const char *url = own_reads ? open_url : token_url;
     rc = serve_http_open(&http, fd_take(&l.fd), &context, e);
     if (rc < 0)
         return rc;
-    print_address(&l, url, !o->until_eof);
+    if ((rc = print_address(&l, url, own_reads ? token_url : NULL, !o->until_eof, e)) < 0)
+        return rc;
     if (o->until_eof)
         (void)!nice(
             SWEEP_FIRST); /* the trials of the sweep come first; without it nothing is lost */
+    char *way = o->open && !own_reads ? write_way(url, e) : NULL;
+    if (o->open && !own_reads && !way)
+        return e->code;
     if (o->open)
-        open_browser(url);
-    return serve_http_run(http, o->until_eof, e);
+        open_browser(way ? way : url);
+    rc = serve_http_run(http, o->until_eof, e);
+    remove_way(way);
+    return rc;
 }
 
 static int run(char **words, void *into, struct err *e)
@@ -166,7 +217,8 @@ int cmd_serve(int argc, char **argv)
                  "Shows sweeps in a browser: their progress, trials, curves and logs. NAME is the "
                  "sweep that the page shows first; DIR is a directory of sweeps, or of one sweep. "
                  "The page only reads, unless --control is given. On an address other than "
-                 "loopback, or with --control, the address that is printed contains a token.",
+                 "loopback, or with --control, the address that is printed contains a token. On "
+                 "loopback, other users of this machine need one.",
                  "drover serve\ndrover serve digits --open\n"
                  "drover serve --listen 0.0.0.0:8642"},
         .options = options,

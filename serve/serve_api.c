@@ -257,12 +257,13 @@ static bool admit(struct serve_answer *a, const struct serve_context *x,
     if (!serve_request_host_ok(r->host, x->hosts)) {
         refuse(a, HTTP_MISDIRECTED, "this server does not have the name in the address",
                "--host NAME allows another name");
-    } else if (x->token && given && route->kind == SERVE_ROUTE_FILE &&
+    } else if (given && route->kind == SERVE_ROUTE_FILE &&
                serve_request_token_ok(given, x->token)) {
         take_token(a, x);
-    } else if (x->token && !serve_request_cookie_ok(r->cookie, x->cookie, x->token)) {
+    } else if (!r->own && !serve_request_cookie_ok(r->cookie, x->cookie, x->token)) {
         refuse(a, HTTP_UNAUTHORIZED, "the token is missing or wrong",
-               "open the address that 'drover serve' printed");
+               "open the address with '?token=' that 'drover serve' printed for the user who "
+               "started it");
     } else if (changes && !x->control) {
         refuse(a, HTTP_FORBIDDEN, "this server only reads", "start 'drover serve' with --control");
     } else if (changes && !serve_request_origin_ok(r->origin, r->host)) {
@@ -330,9 +331,9 @@ void serve_api_event(struct strbuf *out, int64_t *seq, struct serve_sweeps *swee
     json_t *data;
     if (serve_sweeps_get(&s, sweeps, name, &e) == 0) {
         *seq = s->reader->columns->seq;
-        data = json_pack("{s:I,s:I,s:s,s:I}", "seq", (json_int_t)*seq, "epoch",
-                         (json_int_t)s->epoch, "state", sweep_reader_state(s->reader), "total",
-                         (json_int_t)s->reader->columns->count);
+        data = json_pack("{s:I,s:I,s:I}", "seq", (json_int_t)*seq, "epoch", (json_int_t)s->epoch,
+                         "total", (json_int_t)s->reader->columns->count);
+        sweep_reader_set_status(s->reader, data);
     } else {
         data = json_pack("{s:o}", "error", json_text(e.text));
     }

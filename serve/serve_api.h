@@ -15,8 +15,9 @@ struct serve_context {
     const struct serve_files *files;
     char *const *hosts; /* strv: the names that Host may have */
     const char *prefix; /* "" or "/a/b" */
-    const char *token;  /* NULL: everyone who reaches the address may read */
+    const char *token;
     const char *cookie; /* name of the cookie that has the token */
+    bool own_reads;     /* processes of this user and of root need no token */
     bool control;       /* POST may change sweeps */
 };
 
@@ -25,6 +26,7 @@ struct serve_request {
     const char *host, *cookie, *origin; /* headers; NULL: missing */
     const char *body;                   /* of POST; NUL-terminated */
     size_t body_len;
+    bool own;                                          /* the sender needs no token */
     const char *(*query)(void *arg, const char *name); /* NULL: it is missing */
     void *arg;
 };

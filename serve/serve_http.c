@@ -16,6 +16,7 @@
 #include "common/json.h"
 #include "common/listen.h"
 #include "common/log.h"
+#include "common/tcp_peer.h"
 #include "hpo/store/command_client.h"
 #include "serve/serve_peers.h"
 
@@ -465,6 +466,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
         .origin = header(c, MHD_HTTP_HEADER_ORIGIN),
         .body = strbuf_str(&x->upload),
         .body_len = x->upload.len,
+        .own = h->context->own_reads && tcp_peer_is_trusted(peer_of(c)->fd),
         .query = query,
         .arg = c,
     };

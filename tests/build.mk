@@ -22,7 +22,7 @@ endef
 $(foreach f,$(UNIT_FOLDERS),$(eval $(call unit_program,$(f))))
 
 # Other tests are one program per file.
-OTHER_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/sim/test_*.c tests/plan/test_*.c \
+OTHER_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/sim/test_*.c tests/plan/test_*.c tests/causes/test_*.c \
                  tests/fault/test_*.c tests/fuzz/fuzz_*.c))
 $(B)/libtest.a: $(call objs,tests/unit/test_main.c)
 	@rm -f $@; ar rcs $@ $^
@@ -56,7 +56,18 @@ $(B)/tests/fake/%.so: $(B)/obj/tests/fake/%.o
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ -lpthread
-FAKES := $(B)/tests/fake/libnvidia-ml.so.1 $(if $(HAVE_NCCL),$(B)/tests/fake/nccl.so $(B)/tests/fake/nccl_old.so)
+# The real cuDNN without a GPU: what it needs of the driver, and all its functions but one.
+$(B)/tests/fake/cudnn/libcuda.so.1: $(B)/obj/tests/fake/cuda_driver.o
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^
+$(B)/obj/tests/fake/cudnn_execute.o: EXTRA_CFLAGS += -isystem $(CUDNN_INCLUDE)
+$(B)/tests/fake/cudnn/libcudnn.so.9: $(B)/obj/tests/fake/cudnn_execute.o
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ -Wl,--no-as-needed -L$(CUDNN_LIB) -l:libcudnn_graph.so.9 -Wl,-rpath,$(CUDNN_LIB)
+FAKES := $(if $(ATTEND_CUDNN),$(if $(wildcard $(CUDNN_LIB)/libcudnn_graph.so.9),$(addprefix $(B)/tests/fake/cudnn/,libcuda.so.1 libcudnn.so.9))) \
+         $(B)/tests/fake/libnvidia-ml.so.1 $(if $(HAVE_NCCL),$(B)/tests/fake/nccl.so $(B)/tests/fake/nccl_old.so)
 
 # Libraries for LD_PRELOAD: faults of system calls and of disks.
 $(B)/obj/tests/fault/preload/%.o: EXTRA_CFLAGS := -fvisibility=default -Wno-missing-prototypes -U_FORTIFY_SOURCE
@@ -76,7 +87,7 @@ CUDAHOST_CXX := -std=c++17 -g -fPIC -fvisibility=hidden -Wall -Wextra -Wno-unuse
                 -isystem $(CUDA_HOME)/include $(patsubst -I%,-isystem %,$(shell pkg-config --cflags openblas)) -MMD -MP
 CUDAHOST_RUNTIME := $(patsubst tests/cudahost/%.cc,$(CUDAHOST_OBJ)/%.o,$(filter-out %_access.cc,$(wildcard tests/cudahost/cudahost_*.cc)))
 CUDAHOST_LIBS := -lopenblas -lm
-CUDAHOST_TESTS := $(patsubst tests/cudahost/%.cc,%,$(wildcard tests/cudahost/test_*.cc) tests/cudahost/faulty.cc)
+CUDAHOST_TESTS := $(patsubst tests/cudahost/%.cc,%,$(wildcard tests/cudahost/test_*.cc) tests/cudahost/faulty.cc tests/cudahost/planted.cc)
 $(CUDAHOST_OBJ)/cudahost_%.o: tests/cudahost/cudahost_%.cc $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,CXX)
@@ -106,13 +117,18 @@ $(CUDAHOST_LIBRARIES): $(CUDAHOST)/%.so: %.cu $(CUDAHOST_RUNTIME) $(STAMP)
 	@mkdir -p $(@D) $(CUDAHOST_OBJ)
 	$(call say,CXX)
 	$(Q)$(CXX) $(CUDAHOST_CXX) -MF $(CUDAHOST_OBJ)/$*.d -O2 -x c++ -include tests/cudahost/cudahost.h -shared -o $@ $< -x none $(CUDAHOST_RUNTIME) $(CUDAHOST_LIBS)
+# Next to gpt_cuda.so: attention on the host.
+$(CUDAHOST)/attend_cudnn.so: tests/cudahost/attend_host.cc $(STAMP)
+	@mkdir -p $(@D) $(CUDAHOST_OBJ)
+	$(call say,CXX)
+	$(Q)$(CXX) $(CUDAHOST_CXX) -MF $(CUDAHOST_OBJ)/attend_host.d -O2 -shared -o $@ $<
 # The runtime and cuBLASLt by themselves, for programs that load them: DROVER_CUDART_LIB and DROVER_CUBLASLT_LIB.
 $(CUDAHOST)/cuda_libs.so: $(filter-out %_access.cc,$(wildcard tests/cudahost/cudahost_*.cc)) $(wildcard tests/cudahost/*.h) $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,CXX)
 	$(Q)$(CXX) $(filter-out -MMD -MP,$(CUDAHOST_CXX)) -fvisibility=default -O2 -shared -o $@ $(filter %.cc,$^) $(CUDAHOST_LIBS)
 # With another sanitizer there are the libraries only.
-CUDAHOST_ALL := $(if $(HAVE_CUDA),$(CUDAHOST_LIBRARIES) $(CUDAHOST)/cuda_libs.so $(if $(SAN),,$(CUDAHOST_PROGRAMS)))
+CUDAHOST_ALL := $(if $(HAVE_CUDA),$(CUDAHOST_LIBRARIES) $(addprefix $(CUDAHOST)/,cuda_libs.so attend_cudnn.so) $(if $(SAN),,$(CUDAHOST_PROGRAMS)))
 
 # ---- programs that ranks run --------------------------------------------------------------------
 # The conformance kit: a program that ranks run, over any backend.
@@ -125,7 +141,7 @@ $(B)/tests/conform: $(call objs,$(wildcard tests/conform/*.c)) $(B)/libcollectiv
 
 # The operations of examples/gpt on any GPU library, for scripts/gpu-check.
 GPT_VECTORS := $(B)/tests/gpt_vectors
-$(GPT_VECTORS): $(call objs,tests/cudahost/gpt_vectors.c tests/cudahost/gpt_vectors_main.c examples/gpt/ops_load.c) $(B)/libcomm.a $(B)/libclient.a $(B)/libcommon.a
+$(GPT_VECTORS): $(call objs,tests/cudahost/gpt_attention.c tests/cudahost/gpt_vectors.c tests/cudahost/gpt_vectors_main.c examples/gpt/ops_load.c) $(B)/libcomm.a $(B)/libclient.a $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_common) -ldl -lm -lpthread $(call bundled,../../lib/bundled)

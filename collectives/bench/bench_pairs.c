@@ -6,6 +6,7 @@
 #include "collectives/bench/analysis/busbw.h"
 #include "common/clock.h"
 #include "common/mem.h"
+#include "common/wait_line.h"
 #include "launcher/client/client_internal.h"
 
 enum { PING_BYTES = 8, PINGS_MIN = 20, SWEEPS_SAME = 5, SWEEPS_MAX = 12 };
@@ -20,6 +21,8 @@ struct prober {
     bool first; /* this rank sends first */
     void *out, *in;
     double *times; /* seconds, one per message */
+    int sweep;     /* number of this measurement of all pairs, from 1 */
+    struct wait_line wait;
 };
 
 /* Exchanges one message and its answer. `sends` is true on the side that sends the message. */
@@ -73,6 +76,9 @@ static int run_rounds(struct prober *m, const int *ranks, int n, double *mine)
     for (int i = 0; i < n; i++)
         me = ranks[i] == m->rank ? i : me;
     for (int round = 0; round < pairs_rounds(n) && rc == 0; round++) {
+        if (m->rank == 0 && wait_line_due(&m->wait, clock_ms()))
+            wait_line_say(&m->wait, clock_ms(), "measurement %d of at most %d, round %d of %d",
+                          m->sweep, SWEEPS_MAX, round + 1, pairs_rounds(n));
         int other = me < 0 ? -1 : pairs_partner(n, round, me);
         if (other >= 0) {
             m->peer = ranks[other];
@@ -133,8 +139,10 @@ static int measure_until_clear(struct prober *m, struct bench_pairs *p, int size
     AUTO(free) struct pairs_slow *last = xcalloc((size_t)p->rails, sizeof *last);
     bool slow = true;
     int rc = 0, same = 0;
-    for (int i = 0; i < SWEEPS_MAX && slow && same < SWEEPS_SAME && rc == 0; i++)
+    for (int i = 0; i < SWEEPS_MAX && slow && same < SWEEPS_SAME && rc == 0; i++) {
+        m->sweep = i + 1;
         rc = measure_all(m, p, size, last, &slow, &same);
+    }
     for (int k = 0; k < p->rails; k++)
         pairs_slow_free(&last[k]);
     return rc;
@@ -164,6 +172,7 @@ int bench_pairs_run(struct bench_pairs *out, const struct bench_opts *o, struct 
 {
     int size = drover_size(d);
     struct prober m = {.o = o, .d = d, .comm = c, .rank = drover_rank(d)};
+    wait_line_begin(&m.wait, clock_ms());
     AUTO(free) const char **hosts = xcalloc((size_t)size, sizeof *hosts);
     for (int r = 0; r < size; r++)
         hosts[r] = devices[r].host;

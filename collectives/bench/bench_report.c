@@ -245,18 +245,19 @@ void bench_report_wrong_text(struct strbuf *out, const struct bench_report_row *
         strbuf_printf(out, "%zu B %s %s, %s: ", r->bytes, r->type, r->op,
                       i ? "in place" : "out of place");
         if (w->elements) {
-            strbuf_printf(
-                out,
-                "rank %d of %d has %" PRIu64 " wrong elements; element %" PRIu64 " is %g, not %g",
-                h->wrong_rank, ranks, w->elements, w->index, w->first.got, w->first.expected);
+            strbuf_printf(out,
+                          "rank %d of %d has %" PRIu64 " wrong element%s; element %" PRIu64
+                          " is %g, not %g",
+                          h->wrong_rank, ranks, w->elements, plural_s((long long)w->elements),
+                          w->index, w->first.got, w->first.expected);
             print_cause(out, &w->diagnosis);
         }
         if (w->canaries)
             strbuf_printf(out,
-                          "%srank %d: %" PRIu64 " bytes were written outside, the nearest "
+                          "%srank %d: %" PRIu64 " byte%s written outside, the nearest "
                           "%d %s",
-                          w->elements ? "; " : "", h->wrong_rank, w->canaries, w->canary_bytes,
-                          sides[w->side]);
+                          w->elements ? "; " : "", h->wrong_rank, w->canaries,
+                          w->canaries == 1 ? " was" : "s were", w->canary_bytes, sides[w->side]);
         strbuf_putc(out, '\n');
     }
 }

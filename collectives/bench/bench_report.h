@@ -95,8 +95,8 @@ struct bench_report_json;
 struct bench_report_json *bench_report_json_new(const struct bench_report_head *h,
                                                 const struct bench_report_device *devices,
                                                 bool nccl_tests);
-/* Returns the row as JSON; borrowed. */
-const json_t *bench_report_json_row(struct bench_report_json *j, const struct bench_report_row *r);
+/* Returns the row as JSON, a new object. */
+json_t *bench_report_json_row(const struct bench_report_json *j, const struct bench_report_row *r);
 /* Adds a key and its value to the keys after the rows. Takes over `value`. */
 void bench_report_json_set(struct bench_report_json *j, const char *key, json_t *value);
 /* Return the document in parts: the keys before the rows (borrowed), the name of the list of rows,
@@ -106,8 +106,8 @@ const json_t *bench_report_json_head(const struct bench_report_json *j);
 const char *bench_report_json_list(const struct bench_report_json *j);
 json_t *bench_report_json_tail(const struct bench_report_json *j,
                                const struct bench_report_summary *f, const char *error);
-/* Returns the whole document, a new object. */
-json_t *bench_report_json_document(const struct bench_report_json *j,
+/* Returns the whole document with an array of rows, a new object. */
+json_t *bench_report_json_document(const struct bench_report_json *j, json_t *rows,
                                    const struct bench_report_summary *f);
 void bench_report_json_free(struct bench_report_json *j);
 AUTO_DEFINE(bench_report_json, struct bench_report_json *, bench_report_json_free)

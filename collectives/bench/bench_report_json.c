@@ -11,7 +11,7 @@ extern char **environ;
 
 struct bench_report_json {
     const struct bench_report_head *h;
-    json_t *head, *rows, *more; /* more: keys that were set, which follow the rows */
+    json_t *head, *more; /* more: keys that were set, which follow the rows */
     bool nccl_tests;
 };
 
@@ -106,7 +106,6 @@ struct bench_report_json *bench_report_json_new(const struct bench_report_head *
     j->h = h;
     j->nccl_tests = nccl_tests;
     j->head = nccl_tests ? nccl_tests_document(h, devices) : drover_document(h, devices);
-    j->rows = json_array();
     j->more = json_object();
     return j;
 }
@@ -192,7 +191,7 @@ static json_t *nccl_tests_iterations(const struct bench_report_placement *h, int
     return o;
 }
 
-const json_t *bench_report_json_row(struct bench_report_json *j, const struct bench_report_row *r)
+json_t *bench_report_json_row(const struct bench_report_json *j, const struct bench_report_row *r)
 {
     const struct bench_report_head *h = j->h;
     bool cpu_time = h->o->cpu_time;
@@ -216,7 +215,6 @@ const json_t *bench_report_json_row(struct bench_report_json *j, const struct be
         if (r->placement[i].stats.n > (size_t)h->skip)
             json_object_set_new(row, keys[i],
                                 nccl_tests_iterations(&r->placement[i], h->skip, h->ranks));
-    json_array_append_new(j->rows, row);
     return row;
 }
 
@@ -255,12 +253,12 @@ json_t *bench_report_json_tail(const struct bench_report_json *j,
     return tail;
 }
 
-json_t *bench_report_json_document(const struct bench_report_json *j,
+json_t *bench_report_json_document(const struct bench_report_json *j, json_t *rows,
                                    const struct bench_report_summary *f)
 {
     json_t *document = json_copy(j->head);
     AUTO(json) json_t *tail = bench_report_json_tail(j, f, NULL);
-    json_object_set(document, bench_report_json_list(j), j->rows);
+    json_object_set(document, bench_report_json_list(j), rows);
     json_object_update(document, tail);
     return document;
 }
@@ -270,7 +268,6 @@ void bench_report_json_free(struct bench_report_json *j)
     if (!j)
         return;
     json_decref(j->head);
-    json_decref(j->rows);
     json_decref(j->more);
     free(j);
 }

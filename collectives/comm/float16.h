@@ -1,30 +1,32 @@
-/* float16 - converts the 16-bit and 8-bit floating-point types to float and back, on the host.
- * Conversions round to nearest, ties to even, as GPUs do. */
+/* float16 - converts the 16-bit and 8-bit floating-point types to float and back. Conversions round
+ * to nearest, ties to even, as GPUs do. */
 #pragma once
 
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t float_bits(float x)
+#include "collectives/comm/device_function.h"
+
+DEVICE_FUNCTION uint32_t float_bits(float x)
 {
     uint32_t u;
     memcpy(&u, &x, sizeof u);
     return u;
 }
 
-static inline float bits_float(uint32_t u)
+DEVICE_FUNCTION float bits_float(uint32_t u)
 {
     float x;
     memcpy(&x, &u, sizeof x);
     return x;
 }
 
-static inline float bfloat16_to_float(uint16_t h)
+DEVICE_FUNCTION float bfloat16_to_float(uint16_t h)
 {
     return bits_float((uint32_t)h << 16);
 }
 
-static inline uint16_t bfloat16_from_float(float x)
+DEVICE_FUNCTION uint16_t bfloat16_from_float(float x)
 {
     uint32_t u = float_bits(x);
     if ((u & 0x7fffffff) > 0x7f800000)
@@ -33,7 +35,7 @@ static inline uint16_t bfloat16_from_float(float x)
 }
 
 /* IEEE 754 binary16: sign, 5 bits of exponent (bias 15), 10 of fraction. */
-static inline float half_to_float(uint16_t h)
+DEVICE_FUNCTION float half_to_float(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023;
     if (exponent == 31)
@@ -45,7 +47,7 @@ static inline float half_to_float(uint16_t h)
     return bits_float(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-static inline uint16_t half_from_float(float x)
+DEVICE_FUNCTION uint16_t half_from_float(float x)
 {
     uint32_t u = float_bits(x), sign = u >> 16 & 0x8000;
     u &= 0x7fffffff;
@@ -65,7 +67,7 @@ static inline uint16_t half_from_float(float x)
 /* The 8-bit types (Micikevicius et al. 2022, "FP8 formats for deep learning"): e5m2 is a half with
  * two bits of fraction; e4m3 has no infinity, and one NaN. Conversions saturate at the largest
  * value, as CUDA's do. `bits` is the width of the fraction; the exponent's bias is 7 or 15. */
-static inline float float8_to_float(uint8_t f, int bits)
+DEVICE_FUNCTION float float8_to_float(uint8_t f, int bits)
 {
     int exponent = f >> bits & (bits == 3 ? 15 : 31), fraction = f & ((1 << bits) - 1);
     uint32_t sign = (uint32_t)(f & 0x80) << 24;
@@ -81,7 +83,7 @@ static inline float float8_to_float(uint8_t f, int bits)
                       (uint32_t)fraction << (23 - bits));
 }
 
-static inline uint8_t float8_from_float(float x, int bits)
+DEVICE_FUNCTION uint8_t float8_from_float(float x, int bits)
 {
     uint32_t u = float_bits(x), sign = u >> 24 & 0x80, bias = bits == 3 ? 7 : 15;
     uint32_t largest = bits == 3 ? 0x7e : 0x7b;
@@ -98,22 +100,22 @@ static inline uint8_t float8_from_float(float x, int bits)
     return (uint8_t)(sign | (u < largest ? u : largest));
 }
 
-static inline float f8e4m3_to_float(uint8_t f)
+DEVICE_FUNCTION float f8e4m3_to_float(uint8_t f)
 {
     return float8_to_float(f, 3);
 }
 
-static inline uint8_t f8e4m3_from_float(float x)
+DEVICE_FUNCTION uint8_t f8e4m3_from_float(float x)
 {
     return float8_from_float(x, 3);
 }
 
-static inline float f8e5m2_to_float(uint8_t f)
+DEVICE_FUNCTION float f8e5m2_to_float(uint8_t f)
 {
     return float8_to_float(f, 2);
 }
 
-static inline uint8_t f8e5m2_from_float(float x)
+DEVICE_FUNCTION uint8_t f8e5m2_from_float(float x)
 {
     return float8_from_float(x, 2);
 }

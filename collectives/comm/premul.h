@@ -5,12 +5,12 @@
 
 #include <stddef.h>
 
-#include "collectives/comm/backend.h"
 #include "collectives/comm/float16.h"
+#include "collectives/drover.h"
 
 /* Converts x to type `t`. The low bytes of the result are the value; |x| < 2^63 for whole numbers,
  * which are truncated. */
-static inline uint64_t type_bits(enum drover_type t, double x)
+DEVICE_FUNCTION uint64_t type_bits(enum drover_type t, double x)
 {
     float single = (float)x;
     uint64_t bits = 0;
@@ -30,12 +30,16 @@ static inline uint64_t type_bits(enum drover_type t, double x)
 }
 
 /* Returns the value whose bits these are. */
-static inline double type_value(enum drover_type t, uint64_t bits)
+DEVICE_FUNCTION double type_value(enum drover_type t, uint64_t bits)
 {
-    bool is_signed = t == DROVER_INT8 || t == DROVER_INT32 || t == DROVER_INT64;
-    int unused = 64 - 8 * (int)backend_type_bytes(t);
-    double x = is_signed ? (double)((int64_t)(bits << unused) >> unused) : (double)bits;
-    if (t == DROVER_DOUBLE)
+    double x = (double)bits;
+    if (t == DROVER_INT8)
+        x = (int8_t)bits;
+    else if (t == DROVER_INT32)
+        x = (int32_t)bits;
+    else if (t == DROVER_INT64)
+        x = (double)(int64_t)bits;
+    else if (t == DROVER_DOUBLE)
         memcpy(&x, &bits, sizeof x);
     else if (t == DROVER_FLOAT)
         x = bits_float((uint32_t)bits);
@@ -48,17 +52,23 @@ static inline double type_value(enum drover_type t, uint64_t bits)
     return x;
 }
 
-/* Multiplies n values by the factor. Each product is rounded once. */
+/* Returns the bits of the product of two values with these bits, which is rounded once. */
+DEVICE_FUNCTION uint64_t premul_one(enum drover_type t, uint64_t bits, uint64_t factor)
+{
+    /* of types that are smaller than a double, the product of two values is exact in a double */
+    return t < DROVER_HALF ? bits * factor
+                           : type_bits(t, type_value(t, bits) * type_value(t, factor));
+}
+
+/* Multiplies n values by the factor. */
 static inline void premul_apply(void *values, size_t n, enum drover_type t, double factor)
 {
     uint64_t scalar = type_bits(t, factor);
-    size_t bytes = backend_type_bytes(t);
-    double small = type_value(t, scalar);
-#define SCALE(type, expression)        \
+#define SCALE(type, product)           \
     do {                               \
-        type *v = values;              \
+        type *v = (type *)values;      \
         for (size_t i = 0; i < n; i++) \
-            v[i] = (type)(expression); \
+            v[i] = (type)(product);    \
     } while (0)
     switch (t) {
     case DROVER_INT8:
@@ -79,14 +89,13 @@ static inline void premul_apply(void *values, size_t n, enum drover_type t, doub
     case DROVER_DOUBLE:
         SCALE(double, v[i] * factor);
         break;
+    case DROVER_HALF:
+    case DROVER_BFLOAT16:
+        SCALE(uint16_t, premul_one(t, v[i], scalar));
+        break;
     default:
-        for (size_t i = 0; i < n; i++) { /* 8 or 16 bits: the product of two floats is exact */
-            char *v = (char *)values + i * bytes;
-            uint64_t bits = 0;
-            memcpy(&bits, v, bytes);
-            bits = type_bits(t, type_value(t, bits) * small);
-            memcpy(v, &bits, bytes);
-        }
+        SCALE(uint8_t, premul_one(t, v[i], scalar));
+        break;
     }
 #undef SCALE
 }

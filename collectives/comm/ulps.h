@@ -7,14 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifdef __CUDACC__
-#define ULPS_FUNCTION static inline __host__ __device__
-#else
-#define ULPS_FUNCTION static inline
-#endif
+#include "collectives/comm/device_function.h"
 
 /* A float's bits as a whole number that grows with its value. `bytes` is 1, 2, 4 or 8. */
-ULPS_FUNCTION int64_t ulps_ordered(uint64_t bits, size_t bytes)
+DEVICE_FUNCTION int64_t ulps_ordered(uint64_t bits, size_t bytes)
 {
     uint64_t sign = UINT64_C(1) << (8 * bytes - 1);
     return bits & sign ? -(int64_t)(bits ^ sign) : (int64_t)bits;
@@ -22,7 +18,7 @@ ULPS_FUNCTION int64_t ulps_ordered(uint64_t bits, size_t bytes)
 
 /* Returns true if two values with these bits differ by more than `ulps` units in the last place.
  * 0: the bits must be equal, of any type. */
-ULPS_FUNCTION bool ulps_differ(uint64_t got, uint64_t expected, size_t bytes, int64_t ulps)
+DEVICE_FUNCTION bool ulps_differ(uint64_t got, uint64_t expected, size_t bytes, int64_t ulps)
 {
     if (got == expected)
         return false;

@@ -44,7 +44,9 @@ int data_read(struct data *train, struct data *test, const char *path, char *why
 {
     FILE *f = fopen(path, "re");
     if (!f) {
-        snprintf(why, why_size, "data '%s': %s", path, strerror(errno));
+        snprintf(why, why_size,
+                 "data '%s': %s (try: --data=FILE, or the folder data/ next to the program)", path,
+                 strerror(errno));
         return -1;
     }
     char line[1024];

@@ -174,10 +174,12 @@ int main(int argc, char **argv)
     struct data train_set = {0}, test_set = {0};
     char why[1024];
     int status = 1;
-    if (data_read(&train_set, &test_set, s.data, why, sizeof why) < 0)
+    if (data_read(&train_set, &test_set, s.data, why, sizeof why) < 0) {
         fprintf(stderr, "digits: %s\n", why);
-    else if (choose_device(&s.train, s.device, d) == 0)
+        status = 2;
+    } else if (choose_device(&s.train, s.device, d) == 0) {
         status = exit_status(train(&s.train, d, &train_set, &test_set));
+    }
     data_free(&train_set);
     data_free(&test_set);
     drover_close(d);

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../kit/checkpoint.h"
 #include "../kit/loader.h"
@@ -16,7 +15,9 @@
 
 #define CHECKPOINT_FILE "digits.ckpt"
 
-enum { WAIT_MS = 60000, TERM_S = 10 };
+/* A wait for the other ranks has no limit: one of them may be writing to a slow disk. The launcher
+ * ends the ranks if one has failed. */
+#define WAIT_MS INT64_MAX
 
 /* The numbers that the ranks sum together with the gradient: the loss (mlp.h), the number of ranks
  * that received SIGTERM, and whether drover requests a stop. */
@@ -43,7 +44,7 @@ struct run {
     struct part parts[2], test_part;
     struct loader loader;        /* fills parts[] in a thread, which uses … */
     int *order, ordered;         /* … the order of the training set in the epoch `ordered` */
-    struct checkpoint_head head; /* the number of completed steps; values[0]: the sum of the losses
+    struct checkpoint_head head; /* the number of completed steps; its value: the sum of the losses
                                     of the epoch's samples so far */
     float *state;                /* a copy of parameters and moments (mlp.h) */
     struct checkpoint *ckpt;     /* NULL: this rank writes no checkpoints */
@@ -51,12 +52,11 @@ struct run {
 
 static atomic_int terminated; /* any thread may handle the signal */
 
-/* Handles SIGTERM. The current step passes the request on to all ranks. If the step never
- * completes, because another rank has exited, SIGALRM kills this process. */
+/* Handles SIGTERM. The current step passes the request on to all ranks, however long it takes: only
+ * the launcher knows how long it waits before SIGKILL. */
 static void on_term(int sig)
 {
     terminated = 1;
-    alarm(TERM_S);
 }
 
 /* Prints an error and returns -1. */
@@ -145,15 +145,13 @@ static int run_step(struct run *r, const struct mlp_batch *batch)
         return -1;
     if (sum_over_ranks(r, 0, r->params + SUMS) < 0 || b->get(r->m, r->params, sums, SUMS) < 0)
         return -1;
-    if (sums[SUM_TERM] > 0 || sums[SUM_STOP] > 0) {
-        alarm(0); /* this rank no longer waits for other ranks */
+    if (sums[SUM_TERM] > 0 || sums[SUM_STOP] > 0)
         return sums[SUM_TERM] > 0 ? TRAIN_TERMINATED : TRAIN_STOPPED;
-    }
     int64_t step = r->head.step, total = (int64_t)r->steps * c->epochs;
     float lr = c->lr * (float)schedule_factor(c->schedule, step, total, c->warmup, 0);
     if (b->update(r->m, lr, step + 1) < 0)
         return -1;
-    r->head.values[0] += (double)sums[SUM_LOSS] * samples_of(r, step);
+    r->head.value += (double)sums[SUM_LOSS] * samples_of(r, step);
     r->head.step++;
     return TRAIN_DONE;
 }
@@ -184,14 +182,14 @@ static int finish_saving(struct run *r)
 static int end_epoch(struct run *r, int epoch)
 {
     const struct train_config *c = r->c;
-    double test_loss = 0, loss = r->head.values[0] / r->train->n;
+    double test_loss = 0, loss = r->head.value / r->train->n;
     int correct = 0;
     if (c->backend->evaluate(r->m, &r->test_part.batch, &test_loss, &correct) < 0)
         return failed(r, "evaluating the test set failed");
     float sums[] = {(float)test_loss, (float)correct};
     if (sum_numbers(r, sums, 2) < 0)
         return -1;
-    r->head.values[0] = 0;
+    r->head.value = 0;
     double val_loss = (double)sums[0] / r->test->n, accuracy = (double)sums[1] / r->test->n;
     struct drover_metric m[] = {{"loss", loss}, {"val_loss", val_loss}, {"accuracy", accuracy}};
     if (r->rank == 0 && drover_report(r->d, epoch, m, sizeof m / sizeof *m) < 0)
@@ -220,22 +218,36 @@ static void init_weights(float *w, const struct mlp_config *c)
     }
 }
 
-/* Returns a hash of the options that must be the same in the training that wrote a checkpoint and
- * in the one that resumes it. */
-static uint64_t config_hash(const struct train_config *c)
+/* Returns the head of this training's checkpoints: the options that must be the same in the
+ * training that resumes. */
+static struct checkpoint_head describe(const struct run *r)
 {
-    struct mlp_config m = c->mlp;
-    uint64_t h = CHECKPOINT_HASH_INIT;
-    h = checkpoint_hash(h, &m.layers, sizeof m.layers);
-    h = checkpoint_hash(h, m.width, sizeof m.width);
-    h = checkpoint_hash(h, &m.activation, sizeof m.activation);
-    h = checkpoint_hash(h, &m.optimizer, sizeof m.optimizer);
-    float reals[] = {m.momentum, m.weight_decay, m.dropout, m.label_smoothing, c->lr};
-    h = checkpoint_hash(h, reals, sizeof reals);
-    h = checkpoint_hash(h, &m.seed, sizeof m.seed);
-    int counts[] = {c->batch, c->warmup, (int)c->schedule, c->augment,
-                    c->schedule == SCHEDULE_COSINE ? c->epochs : 0};
-    return checkpoint_hash(h, counts, sizeof counts);
+    const struct train_config *c = r->c;
+    const struct mlp_config *m = &c->mlp;
+    static const char *const activations[] = {"relu", "tanh", "gelu"};
+    static const char *const optimizers[] = {"sgd", "momentum", "adam", "adamw"};
+    static const char *const schedules[] = {"constant", "cosine"};
+    struct checkpoint_head h = {.bytes = 3 * r->params * sizeof *r->state};
+    char hidden[64] = "";
+    for (int l = 1, n = 0; l < m->layers; l++)
+        n += snprintf(hidden + n, sizeof hidden - (size_t)n, "%s%d", l > 1 ? "," : "", m->width[l]);
+    checkpoint_add(&h, "hidden", "%s", hidden);
+    checkpoint_add(&h, "activation", "%s", activations[m->activation]);
+    checkpoint_add(&h, "optimizer", "%s", optimizers[m->optimizer]);
+    checkpoint_add_real(&h, "lr", c->lr);
+    checkpoint_add_real(&h, "momentum", m->momentum);
+    checkpoint_add_real(&h, "weight_decay", m->weight_decay);
+    checkpoint_add_real(&h, "dropout", m->dropout);
+    checkpoint_add_real(&h, "label_smoothing", m->label_smoothing);
+    checkpoint_add(&h, "batch", "%d", c->batch);
+    checkpoint_add(&h, "warmup", "%d", c->warmup);
+    checkpoint_add(&h, "schedule", "%s", schedules[c->schedule]);
+    if (c->schedule == SCHEDULE_COSINE)
+        checkpoint_add(&h, "epochs", "%d", c->epochs);
+    checkpoint_add(&h, "augment", "%d", c->augment);
+    checkpoint_add(&h, "seed", "%" PRIu64, m->seed);
+    checkpoint_add(&h, "images to train", "%d", r->train->n);
+    return h;
 }
 
 /* Sets the state to random weights or to the checkpoint, which every rank reads. Rank 0 prepares to
@@ -244,19 +256,18 @@ static int find_state(struct run *r, const char *dir)
 {
     char why[1024];
     void *saved = NULL;
-    uint64_t config = config_hash(r->c), bytes = 3 * r->params * sizeof *r->state;
-    r->head = (struct checkpoint_head){.config = config, .bytes = bytes};
+    r->head = describe(r);
     int found = 0;
     if (dir && r->rank == 0 && checkpoint_open(&r->ckpt, dir, CHECKPOINT_FILE, why, sizeof why) < 0)
         return failed(r, why);
     if (dir && r->c->resume)
-        found = checkpoint_read(&r->head, &saved, dir, CHECKPOINT_FILE, config, why, sizeof why);
+        found = checkpoint_read(&r->head, &saved, dir, CHECKPOINT_FILE, why, sizeof why);
     if (found < 0)
         return failed(r, why);
     if (found == 0)
         init_weights(r->state, &r->c->mlp);
-    else if (r->head.bytes == bytes)
-        memcpy(r->state, saved, bytes);
+    else if (r->head.bytes == 3 * r->params * sizeof *r->state)
+        memcpy(r->state, saved, r->head.bytes);
     else
         found = failed(r, "the checkpoint is of another network");
     free(saved);

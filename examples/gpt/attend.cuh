@@ -5,12 +5,10 @@
  * and the backward pass computes the scores again. Gradients of queries, and those of keys and values,
  * are computed by two launches, so each number has one writer and its sum a fixed order.
  *
- * Products of 16 x 16 tiles are in `unit`: tensor cores for bfloat16, plain multiplications for float,
- * and for bfloat16 before sm_80, which has no such tensor cores (gpt_cuda.cu refuses bfloat16 there). */
+ * These are plain multiplications, for float and for GPUs without cuDNN, which has tensor cores
+ * (attend_cudnn.h). */
 #ifndef GPT_ATTEND_CUH
 #define GPT_ATTEND_CUH
-
-#include <mma.h>
 
 #include "kernels.cuh"
 
@@ -29,72 +27,36 @@ template <typename T, int D> struct tiles {
     };
 };
 
-/* One warp multiplies. A sum is 16 x 16 numbers, 8 per lane; place() says which: row * 16 + column. */
-template <typename T> struct unit_plain {
-    struct sum {
-        float x[8];
-    };
-    static __device__ void place(int (&at)[8], const float *)
-    {
-        int lane = (int)threadIdx.x % WARP;
-        for (int i = 0; i < 8; i++)
-            at[i] = (lane / 8 * 4 + i / 2) * 16 + lane % 8 * 2 + i % 2;
-    }
-    /* c (16 x 16N) += a (16 x 16K) b (16K x 16N); TURNED: b is stored as its transpose. */
-    template <int N, int K, bool TURNED>
-    static __device__ void product(sum (&c)[N], const T *a, int lda, const T *b, int ldb)
-    {
-        int row = (int)threadIdx.x % WARP / 8 * 4, col = (int)threadIdx.x % 8 * 2;
-#pragma unroll 2
-        for (int k = 0; k < 16 * K; k++) {
-#pragma unroll
-            for (int n = 0; n < N; n++)
-#pragma unroll
-                for (int i = 0; i < 8; i++) {
-                    int j = n * 16 + col + i % 2;
-                    c[n].x[i] += (float)a[(row + i / 2) * lda + k] *
-                                 (float)(TURNED ? b[j * ldb + k] : b[k * ldb + j]);
-                }
-        }
-    }
+/* A lane's 8 numbers of a 16 x 16 tile: x[i] is in row lane_row(i) and column lane_column(i). */
+struct fragment {
+    float x[8];
 };
+static __device__ __forceinline__ int lane_row(int i)
+{
+    return (int)threadIdx.x % WARP / 8 * 4 + i / 2;
+}
+static __device__ __forceinline__ int lane_column(int i)
+{
+    return (int)threadIdx.x % 8 * 2 + i % 2;
+}
 
-template <typename T> struct unit : unit_plain<T> {
-};
-
-#if !defined __CUDA_ARCH__ || __CUDA_ARCH__ >= 800
-namespace wmma = nvcuda::wmma;
-
-template <> struct unit<bf16> {
-    typedef wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
-    /* The order of a fragment is unspecified, but the same for all sums: reads it from `index`, a
-     * matrix of the numbers 0 to 255. */
-    static __device__ void place(int (&at)[8], const float *index)
-    {
-        static_assert(sum::num_elements == 8, "a lane of this architecture has 8 elements");
-        sum c;
-        wmma::load_matrix_sync(c, index, 16, wmma::mem_row_major);
-        for (int i = 0; i < 8; i++)
-            at[i] = (int)c.x[i];
-    }
-    template <int N, int K, bool TURNED>
-    static __device__ void product(sum (&c)[N], const bf16 *a, int lda, const bf16 *b, int ldb)
-    {
-        wmma::fragment<wmma::matrix_a, 16, 16, 16, bf16, wmma::row_major> x;
-        wmma::fragment<wmma::matrix_b, 16, 16, 16, bf16,
-                       std::conditional_t<TURNED, wmma::col_major, wmma::row_major>> y;
-#pragma unroll 1
-        for (int k = 0; k < K; k++) {
-            wmma::load_matrix_sync(x, a + k * 16, lda);
+/* One warp: c (16 x 16N) += a (16 x 16K) b (16K x 16N); TURNED: b is stored as its transpose. Two steps
+ * at once hide latency where sums are few, and would cost too many registers where they are many. */
+template <int N, int K, bool TURNED, typename T>
+static __device__ void product(fragment (&c)[N], const T *a, int lda, const T *b, int ldb)
+{
+#pragma unroll(N < 8 ? 2 : 1)
+    for (int k = 0; k < 16 * K; k++) {
 #pragma unroll
-            for (int n = 0; n < N; n++) {
-                wmma::load_matrix_sync(y, TURNED ? b + n * 16 * ldb + k * 16 : b + k * 16 * ldb + n * 16, ldb);
-                wmma::mma_sync(c[n], x, y, c[n]);
+        for (int n = 0; n < N; n++)
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                int j = n * 16 + lane_column(i);
+                c[n].x[i] += (float)a[lane_row(i) * lda + k] *
+                             (float)(TURNED ? b[j * ldb + k] : b[k * ldb + j]);
             }
-        }
     }
-};
-#endif
+}
 
 /* Copies n rows from row `first` on to shared memory; rows from `end` on are 0. */
 template <typename T, int D>
@@ -111,16 +73,16 @@ static __device__ void tile_load(T *to, const T *from, int stride, int first, in
 }
 
 /* Calls f(n, i, row, column) for each element c[n].x[i] that this lane has of the sums c[0 ... N - 1], side by side. */
-template <int N, typename F> static __device__ __forceinline__ void each(const int (&at)[8], F f)
+template <int N, typename F> static __device__ __forceinline__ void each(F f)
 {
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll
         for (int i = 0; i < 8; i++)
-            f(n, i, at[i] / 16, n * 16 + at[i] % 16);
+            f(n, i, lane_row(i), n * 16 + lane_column(i));
 }
 
-template <typename S, int N> static __device__ __forceinline__ void clear(S (&c)[N])
+template <int N> static __device__ __forceinline__ void clear(fragment (&c)[N])
 {
 #pragma unroll
     for (int i = 0; i < 8 * N; i++)
@@ -128,19 +90,14 @@ template <typename S, int N> static __device__ __forceinline__ void clear(S (&c)
 }
 
 /* Writes this warp's 16 rows of D numbers, times factor and, if `by_row` is not NULL, by_row[row * ld]. */
-template <typename T, int D, typename S>
-static __device__ void tile_store(T *to, int stride, const S (&c)[D / 16], const int (&at)[8], int rows,
-                                  float factor, const float *by_row, int ld)
+template <typename T, int D>
+static __device__ void tile_store(T *to, int stride, const fragment (&c)[D / 16], int rows, float factor,
+                                  const float *by_row, int ld)
 {
-#pragma unroll
-    for (int n = 0; n < D / 16; n++)
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            int row = at[i] / 16;
-            if (row < rows)
-                to[(size_t)row * stride + n * 16 + at[i] % 16] =
-                    (T)(c[n].x[i] * factor * (by_row ? by_row[row * ld] : 1));
-        }
+    each<D / 16>([&](int n, int i, int row, int column) {
+        if (row < rows)
+            to[row * stride + column] = (T)(c[n].x[i] * factor * (by_row ? by_row[row * ld] : 1));
+    });
 }
 
 /* Logarithms and powers are of base 2, which is what the hardware has. */
@@ -152,14 +109,12 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
     attend_forward(T *y, float *lse, const T *qkv, int context, int C, int H)
 {
     typedef tiles<T, D> S;
-    typedef unit<T> U;
     enum { LDS = S::COLS + 4 }; /* the factor of a row follows its scores */
     SHARED(T, queries, S::ROWS * S::LD);
     SHARED(T, keys, S::COLS * S::LD);
     SHARED(T, values, S::COLS * S::LD);
     SHARED(T, weights, S::ROWS * S::LDP);
     SHARED(float, scores, S::ROWS * LDS);
-    SHARED(float, index, 256);
     int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, row = lane / 2;
     int block = (int)(gridDim.x - 1 - blockIdx.x) * S::ROWS, first = block + warp * 16;
     size_t sequence = (size_t)(blockIdx.y / H) * context;
@@ -167,13 +122,9 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
     const T *q = qkv + sequence * 3 * C + channel;
     float *s = scores + warp * 16 * LDS, top = -INFINITY, sum = 0;
     T *p = weights + warp * 16 * S::LDP;
-    for (int i = (int)threadIdx.x; i < 256; i += S::THREADS)
-        index[i] = (float)i;
     tile_load<T, D>(queries, q, 3 * C, block, S::ROWS, context);
     __syncthreads();
-    int at[8];
-    U::place(at, index);
-    typename U::sum out[D / 16], c[S::TILES];
+    fragment out[D / 16], c[S::TILES];
     clear(out);
     for (int k = 0; k < block + S::ROWS && k < context; k += S::COLS) {
         __syncthreads();
@@ -183,8 +134,8 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
         if (k > first + 15) /* all keys are after this warp's queries */
             continue;
         clear(c);
-        U::template product<S::TILES, D / 16, true>(c, queries + warp * 16 * S::LD, S::LD, keys, S::LD);
-        each<S::TILES>(at, [&](int n, int i, int r, int j) {
+        product<S::TILES, D / 16, true>(c, queries + warp * 16 * S::LD, S::LD, keys, S::LD);
+        each<S::TILES>([&](int n, int i, int r, int j) {
             s[r * LDS + j] = k + j <= first + r ? c[n].x[i] * (LOG2E / sqrtf((float)D)) : -INFINITY;
         });
         __syncwarp();
@@ -202,8 +153,8 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
         if (lane % 2 == 0)
             s[row * LDS + S::COLS] = keep;
         __syncwarp();
-        each<D / 16>(at, [&](int n, int i, int r, int) { out[n].x[i] *= s[r * LDS + S::COLS]; });
-        U::template product<D / 16, S::TILES, false>(out, p, S::LDP, values, S::LD);
+        each<D / 16>([&](int n, int i, int r, int) { out[n].x[i] *= s[r * LDS + S::COLS]; });
+        product<D / 16, S::TILES, false>(out, p, S::LDP, values, S::LD);
     }
     sum += __shfl_xor_sync(~0u, sum, 1);
     __syncwarp();
@@ -213,7 +164,7 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
             lse[(size_t)blockIdx.y * context + first + row] = (top + log2f(sum)) / LOG2E;
     }
     __syncwarp();
-    tile_store<T, D>(y + (sequence + first) * C + channel, C, out, at, context - first, 1, s + S::COLS, LDS);
+    tile_store<T, D>(y + (sequence + first) * C + channel, C, out, context - first, 1, s + S::COLS, LDS);
 }
 
 /* KEYS false: rows are queries, and the block computes their gradient and delta, the sum of dy * y per
@@ -226,7 +177,6 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
                     int context, int C, int H)
 {
     typedef tiles<T, D> S;
-    typedef unit<T> U;
     SHARED(T, own0, S::ROWS * S::LD);
     SHARED(T, own1, S::ROWS * S::LD);
     SHARED(T, other0, S::COLS * S::LD);
@@ -234,7 +184,6 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
     SHARED(T, slopes, S::ROWS * S::LDP);
     SHARED(T, weights, KEYS ? S::ROWS * S::LDP : 16);
     SHARED(float, stat, 2 * S::ROWS); /* lse in base 2, then delta, of the rows or columns that are queries */
-    SHARED(float, index, 256);
     int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
     int block = (int)(KEYS ? blockIdx.x : gridDim.x - 1 - blockIdx.x) * S::ROWS, first = block + warp * 16;
     size_t sequence = (size_t)(blockIdx.y / H) * context, head = (size_t)blockIdx.y * context;
@@ -242,13 +191,9 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
     const T *q = qkv + sequence * 3 * C + channel, *k = q + C, *v = k + C;
     const T *g = dy + sequence * C + channel;
     T *ds = slopes + warp * 16 * S::LDP, *p = weights + (KEYS ? warp * 16 * S::LDP : 0);
-    for (int i = (int)threadIdx.x; i < 256; i += S::THREADS)
-        index[i] = (float)i;
     tile_load<T, D>(own0, KEYS ? k : q, 3 * C, block, S::ROWS, context);
     tile_load<T, D>(own1, KEYS ? v : g, KEYS ? 3 * C : C, block, S::ROWS, context);
     __syncthreads();
-    int at[8];
-    U::place(at, index);
     for (int r = 0; r < 16 && !KEYS; r++) {
         float sum = 0;
         for (int c = lane; c < D && first + r < context; c += WARP)
@@ -262,7 +207,7 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
         if (first + r < context)
             delta[head + first + r] = sum;
     }
-    typename U::sum grad0[D / 16], grad1[D / 16], c[S::TILES], d[S::TILES];
+    fragment grad0[D / 16], grad1[D / 16], c[S::TILES], d[S::TILES];
     clear(grad0);
     clear(grad1);
     int end = KEYS || block + S::ROWS > context ? context : block + S::ROWS;
@@ -280,9 +225,9 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
             continue;
         clear(c);
         clear(d);
-        U::template product<S::TILES, D / 16, true>(c, own0 + warp * 16 * S::LD, S::LD, other0, S::LD);
-        U::template product<S::TILES, D / 16, true>(d, own1 + warp * 16 * S::LD, S::LD, other1, S::LD);
-        each<S::TILES>(at, [&](int n, int i, int r, int j) {
+        product<S::TILES, D / 16, true>(c, own0 + warp * 16 * S::LD, S::LD, other0, S::LD);
+        product<S::TILES, D / 16, true>(d, own1 + warp * 16 * S::LD, S::LD, other1, S::LD);
+        each<S::TILES>([&](int n, int i, int r, int j) {
             int query = KEYS ? j : warp * 16 + r;
             bool seen = KEYS ? j0 + j >= first + r : j0 + j <= first + r;
             float e = seen ? exp2f(c[n].x[i] * (LOG2E / sqrtf((float)D)) - stat[query]) : 0;
@@ -291,14 +236,14 @@ __global__ void __launch_bounds__(tiles<T, D>::THREADS)
                 p[r * S::LDP + j] = (T)e;
         });
         __syncwarp();
-        U::template product<D / 16, S::TILES, false>(grad0, ds, S::LDP, other0, S::LD);
+        product<D / 16, S::TILES, false>(grad0, ds, S::LDP, other0, S::LD);
         if (KEYS)
-            U::template product<D / 16, S::TILES, false>(grad1, p, S::LDP, other1, S::LD);
+            product<D / 16, S::TILES, false>(grad1, p, S::LDP, other1, S::LD);
     }
     T *to = dqkv + (sequence + first) * 3 * C + channel;
-    tile_store<T, D>(to + (KEYS ? C : 0), 3 * C, grad0, at, context - first, 1 / sqrtf((float)D), NULL, 0);
+    tile_store<T, D>(to + (KEYS ? C : 0), 3 * C, grad0, context - first, 1 / sqrtf((float)D), NULL, 0);
     if (KEYS)
-        tile_store<T, D>(to + 2 * C, 3 * C, grad1, at, context - first, 1, NULL, 0);
+        tile_store<T, D>(to + 2 * C, 3 * C, grad1, context - first, 1, NULL, 0);
 }
 
 #endif

@@ -4,7 +4,7 @@
     python3 export.py CHECKPOINT_DIR [--output gpt.onnx] [--int8] [--data TEXT] [--gpt PROGRAM]
 
 Needs onnx and onnxruntime (PyPI). The input `tokens` is int64 of batch x context, the output `logits` float32 of batch x
-context x 256. With --int8, matrix products have weights of 8 bits and are computed in integers."""
+context x vocabulary. With --int8, matrix products have weights of 8 bits and are computed in integers."""
 import argparse
 import os
 import re
@@ -21,29 +21,35 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quant_pre_process, quantize_dynamic
 
 HERE = Path(__file__).resolve().parent
-SYMBOLS, HEAD = 256, struct.Struct("<8sQq4dQ")  # kit/checkpoint.c: magic, config, step, values, bytes of the state
+FACT, FACTS, TAIL = struct.Struct("<24s40s"), 24, struct.Struct("<qdQ")  # kit/checkpoint.h: facts; step, value, bytes of the state
+MAGIC, HEAD_SIZE = b"CKPT0002", 8 + FACTS * FACT.size + TAIL.size
+SIZES = "layers", "channels", "heads", "context", "vocabulary"
 EVAL_SEQUENCES = 160  # train.c
+BYTES, LLMC = 256, struct.pack("<i", 20240520)  # tokens.c
 LIMITS = {False: 1e-4, True: 0.05}  # largest difference of the losses, without and with --int8
 
 
 def read_checkpoint(path):
-    """-> (layers, channels, heads, context), {name: array}. The state begins with the weights, in the order of model.c."""
+    """-> the SIZES, {name: array}. The state begins with the weights, in the order of model.c."""
     raw = path.read_bytes()
-    magic, _config, _step, *values, size = HEAD.unpack_from(raw)
-    if magic != b"CKPT0001" or len(raw) != HEAD.size + size + 8:
+    if raw[:4] == MAGIC[:4] and raw[:8] != MAGIC:
+        sys.exit(f"export: {path}: version {raw[4:8].decode(errors='replace')} of the format, not {MAGIC[4:].decode()}")
+    if raw[:8] != MAGIC or len(raw) < HEAD_SIZE or len(raw) != HEAD_SIZE + TAIL.unpack_from(raw, HEAD_SIZE - TAIL.size)[-1] + 8:
         sys.exit(f"export: {path}: not a complete checkpoint")
-    layers, channels, heads, context = map(int, values)
+    text = (part.partition(b"\0")[0].decode() for fact in FACT.iter_unpack(raw[8:8 + FACTS * FACT.size]) for part in fact)
+    facts = dict(zip(text, text))
+    layers, channels, heads, context, vocabulary = sizes = [int(facts[name]) for name in SIZES]
     c = channels
-    shapes = {"wte": (SYMBOLS, c), "wpe": (context, c), "gain": (c,), "bias": (c,)}
+    shapes = {"wte": (vocabulary, c), "wpe": (context, c), "gain": (c,), "bias": (c,)}
     for i in range(layers):
         shapes |= {f"{i}.{name}": shape for name, shape in {
             "gain1": (c,), "bias1": (c,), "qkv": (3 * c, c), "qkv_bias": (3 * c,), "out": (c, c), "out_bias": (c,),
             "gain2": (c,), "bias2": (c,), "up": (4 * c, c), "up_bias": (4 * c,), "down": (c, 4 * c), "down_bias": (c,)}.items()}
-    flat, at, weights = np.frombuffer(raw, "<f4", size // 4, HEAD.size), 0, {}
+    flat, at, weights = np.frombuffer(raw[HEAD_SIZE:-8], "<f4"), 0, {}
     for name, shape in shapes.items():
         weights[name] = flat[at:at + np.prod(shape)].reshape(shape)
         at += weights[name].size
-    return (layers, channels, heads, context), weights
+    return sizes, weights
 
 
 class Graph:
@@ -70,7 +76,7 @@ class Graph:
 
 def build(sizes, w):
     """-> the model, as model_forward() of model.c computes it"""
-    layers, channels, heads, context = sizes
+    layers, channels, heads, context, vocabulary = sizes
     g = Graph()
     future = np.triu(np.full((context, context), -np.inf, np.float32), 1)
     split = np.array([0, 0, 3, heads, channels // heads])
@@ -89,11 +95,19 @@ def build(sizes, w):
     g.op("MatMul", g.norm(x, w["gain"], w["bias"]), w["wte"].T)
     g.nodes[-1].output[0] = "logits"
     tokens = helper.make_tensor_value_info("tokens", TensorProto.INT64, ["batch", context])
-    output = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", context, SYMBOLS])
+    output = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", context, vocabulary])
     graph = helper.make_graph(g.nodes, "gpt", [tokens], [output], g.constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     onnx.checker.check_model(model, full_check=True)
     return model
+
+
+def read_tokens(path, vocabulary):
+    """-> the tokens of a text, or of a file of 16 bits (tokens.c), with which a model of another vocabulary is trained"""
+    raw = path.read_bytes()
+    if vocabulary == BYTES:
+        return np.frombuffer(raw, np.uint8)
+    return np.frombuffer(raw[1024:] if raw[:4] == LLMC else raw, "<u2")
 
 
 def validation_set(text, context):
@@ -106,7 +120,7 @@ def validation_set(text, context):
         return z ^ z >> 31
     split = len(text) // 10 * 9
     places = [split + mix(mix(0) ^ i) % (len(text) - split - context) for i in range(EVAL_SEQUENCES)]
-    rows = np.array([np.frombuffer(text, np.uint8, context + 1, at) for at in places], np.int64)
+    rows = np.array([text[at:at + context + 1] for at in places], np.int64)
     return rows[:, :-1], rows[:, 1:]
 
 
@@ -120,8 +134,9 @@ def onnx_loss(path, tokens, targets):
 
 def gpt_loss(program, sizes, checkpoint, data):
     """What `gpt --eval` prints."""
-    options = [f"--{name}={n}" for name, n in zip(("layers", "channels", "heads", "context"), sizes)]
-    done = subprocess.run([program, "--eval", "--device=cpu", f"--checkpoint={checkpoint}", f"--data={data}", *options],
+    options = [f"--{name}={n}" for name, n in zip(SIZES, sizes)]
+    options[-1:] = [f"--data={data}"] if sizes[-1] == BYTES else [options[-1], f"--tokens={data}"]
+    done = subprocess.run([program, "--eval", "--device=cpu", f"--checkpoint={checkpoint}", *options],
                           text=True, capture_output=True, check=False)
     found = re.search(r"^val_loss (\S+)", done.stdout, re.M)
     return float(found[1]) if found else sys.exit(f"export: {program} --eval failed: {done.stderr}")
@@ -133,7 +148,7 @@ def main():
     p.add_argument("--output", default="gpt.onnx")
     p.add_argument("--int8", action="store_true", help="quantize the matrices")
     p.add_argument("--gpt", default=str(HERE / "gpt"), help="the program (default: next to this script)")
-    p.add_argument("--data", help="the text (default: paradise_lost.txt next to the program)")
+    p.add_argument("--data", help="the text, or the file of --tokens (default: paradise_lost.txt next to the program)")
     args = p.parse_args()
     data = Path(args.data or Path(args.gpt).resolve().parent / "paradise_lost.txt")
     file = Path(args.checkpoint) / "gpt.ckpt"
@@ -150,7 +165,7 @@ def main():
             quantize_dynamic(prepared, args.output, weight_type=QuantType.QInt8)
     else:
         onnx.save(model, args.output)
-    mine = onnx_loss(args.output, *validation_set(data.read_bytes(), sizes[3]))
+    mine = onnx_loss(args.output, *validation_set(read_tokens(data, sizes[4]), sizes[3]))
     its = gpt_loss(args.gpt, sizes, args.checkpoint, data)
     print(f"{args.output}: {os.path.getsize(args.output)} bytes, loss {mine:.6f} (gpt: {its:.6f})")
     if not abs(mine - its) <= LIMITS[args.int8]:

@@ -1,5 +1,5 @@
 /* gpt_cuda - the operations of ops.h on an NVIDIA GPU, in the library gpt_cuda.so. cuBLASLt computes matrix products,
- * with bias and GELU in the same kernel; attend.cuh has attention, and kernels.cuh the rest. */
+ * with bias and GELU in the same kernel; cuDNN (attend_path.h) or attend.cuh has attention, and kernels.cuh the rest. */
 #include <algorithm>
 #include <cublasLt.h>
 #include <stdio.h>
@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "attend.cuh"
+#include "attend_path.h"
 #include "ops.h"
 
-enum { PLANS = 64, WORKSPACE = 32 << 20, CHUNKS = 64 };
+enum { PLANS = 64, WORKSPACE = 32 << 20, CHUNKS = 64, WIDE = 1024 /* logits: a block per row */ };
 
 /* A product of matrices that are stored column by column, as cuBLASLt has them: d (m x n) = op(a) op(b), k inner.
  * `adds`: d is float in either precision, and the product is added to it. */
@@ -36,6 +37,10 @@ struct ops {
     void *workspace;
     float *scratch;
     size_t scratch_n;
+    int sm; /* compute capability: 90 is 9.0 */
+    struct attend_path attend;
+    void *attend_workspace; /* of cuDNN, for all layers */
+    size_t attend_workspace_size;
 };
 
 /* ---- errors: each records the first one, and returns true if there is one ------------------- */
@@ -90,6 +95,8 @@ static void cuda_close(struct ops *o)
         cudaEventDestroy(o->ordered);
     if (o->blas)
         cublasLtDestroy(o->blas);
+    attend_close(&o->attend);
+    cudaFree(o->attend_workspace);
     cudaFree(o->workspace);
     cudaFree(o->scratch);
     free(o);
@@ -121,6 +128,7 @@ static int cuda_open(struct ops **out, int device, enum ops_precision p, char *w
         return -1;
     }
     snprintf(o->info.name, sizeof o->info.name, "%s", properties.name);
+    o->sm = properties.major * 10 + properties.minor;
     o->info.devices = devices;
     o->info.comm_stream = o->comm;
     *out = o;
@@ -360,7 +368,7 @@ static void cuda_linear_back(struct ops *o, act *dx, float *dw, float *dbias, co
                  NULL, z);
 }
 
-static void cuda_embed(struct ops *o, act *y, const act *wte, const act *wpe, const uint8_t *token, int B, int T, int C)
+static void cuda_embed(struct ops *o, act *y, const act *wte, const act *wpe, const uint16_t *token, int B, int T, int C)
 {
     launch(o, "embed", [=](auto t) {
         typedef decltype(t) A;
@@ -369,12 +377,18 @@ static void cuda_embed(struct ops *o, act *y, const act *wte, const act *wpe, co
     });
 }
 
-static void cuda_embed_back(struct ops *o, float *dwte, float *dwpe, const act *dy, const uint8_t *token, int B, int T, int C)
+static void cuda_embed_back(struct ops *o, float *dwte, float *dwpe, const act *dy, const uint16_t *token, int B, int T, int C,
+                            int V)
 {
+    int R = B * T, *rows = (int *)scratch(o, "embed_back", 2 * (size_t)R + (size_t)V + 1);
+    if (!rows)
+        return;
+    int *rank = rows + R, *start = rank + R;
     launch(o, "embed_back", [=](auto t) {
         typedef decltype(t) A;
-        LAUNCH(embed_back_tokens<A>, dim3(blocks((size_t)C, WARP), SYMBOL_BLOCKS), THREADS, o->stream, dwte, (const A *)dy,
-               token, B * T, C);
+        LAUNCH(sort_rows, 1, THREADS, o->stream, rows, start, rank, token, R, V);
+        LAUNCH(embed_back_tokens<A>, dim3((unsigned)V, blocks((size_t)C, WARP * pack<A>::N)), THREADS, o->stream, dwte,
+               (const A *)dy, rows, start, C);
         columns(o, "embed_back", dwpe, NULL, (const A *)dy, (const A *)NULL, NULL, B, T * C); /* a row per sequence */
     });
 }
@@ -419,8 +433,52 @@ template <typename F> static void launch_heads(struct ops *o, const char *what, 
     });
 }
 
+/* Computes a pass by cuDNN, if it takes the shape and its workspace is there. Returns true if so. */
+static bool attend_by_cudnn(struct ops *o, const char *what, const struct attend_arrays &x, int B, int T, int C, int H,
+                            int backward)
+{
+    char why[200];
+    const struct attend_plan *p = attend_find(&o->attend, B, T, C, H, backward);
+    if (!p || p->workspace > o->attend_workspace_size)
+        return false;
+    if (o->attend.library->run(o->attend.cudnn, p->number, &x, o->attend_workspace, why, sizeof why) < 0)
+        failed(o, what, why);
+    return true;
+}
+
+static int cuda_attend_with(struct ops *o, enum ops_attention how, int B, int T, int C, int H)
+{
+    struct attend_path *path = &o->attend;
+    path->how = o->precision == OPS_BF16 ? how : OPS_ATTEND_OWN;
+    if (path->how != OPS_ATTEND_OWN)
+        attend_open(path, o->sm, o->stream);
+    const struct attend_plan *there = attend_find(path, B, T, C, H, 0);
+    const struct attend_plan *back = there ? attend_find(path, B, T, C, H, 1) : NULL;
+    size_t bytes = back ? std::max(there->workspace, back->workspace) : 0;
+    if (bytes != o->attend_workspace_size) {
+        failed(o, "attend_with", cudaStreamSynchronize(o->stream));
+        cudaFree(o->attend_workspace);
+        o->attend_workspace = NULL;
+        o->attend_workspace_size = 0;
+        if (bytes && !(o->attend_workspace = cuda_alloc(o, bytes)))
+            return -1;
+        o->attend_workspace_size = bytes;
+    }
+    int version = back ? path->library->version(path->cudnn) : 0;
+    if (back)
+        snprintf(o->info.attention, sizeof o->info.attention, "cuDNN %d.%d.%d%s", version / 10000, version / 100 % 100,
+                 version % 100, how == OPS_ATTEND_SAME_BITS ? ", deterministic" : "");
+    else if (path->how != OPS_ATTEND_OWN)
+        snprintf(o->info.attention, sizeof o->info.attention, "own kernels: %s", path->why);
+    if (!back) /* a shape has one path: both passes or none */
+        path->how = OPS_ATTEND_OWN;
+    return 0;
+}
+
 static void cuda_attend(struct ops *o, act *y, float *lse, const act *qkv, int B, int T, int C, int H)
 {
+    if (attend_by_cudnn(o, "attend", {qkv, NULL, y, NULL, lse}, B, T, C, H, 0))
+        return;
     launch_heads(o, "attend", C / H, [=](auto t, auto size) {
         typedef decltype(t) A;
         const int D = size;
@@ -433,6 +491,8 @@ static void cuda_attend(struct ops *o, act *y, float *lse, const act *qkv, int B
 static void cuda_attend_back(struct ops *o, act *dqkv, const act *dy, const act *y, const float *lse, const act *qkv, int B,
                              int T, int C, int H)
 {
+    if (attend_by_cudnn(o, "attend_back", {qkv, dy, (act *)y, dqkv, (float *)lse}, B, T, C, H, 1))
+        return;
     float *delta = scratch(o, "attend_back", (size_t)B * H * T);
     if (!delta)
         return;
@@ -448,14 +508,19 @@ static void cuda_attend_back(struct ops *o, act *dqkv, const act *dy, const act 
     });
 }
 
-static void cuda_loss(struct ops *o, float *sum, act *logits, const uint8_t *target, int R, int V, float scale)
+static void cuda_loss(struct ops *o, float *sum, act *logits, const uint16_t *target, int R, int V, float scale)
 {
+    int width = ops_padded(V);
     float *losses = scratch(o, "loss", (size_t)R);
     if (!losses)
         return;
     launch(o, "loss", [=](auto t) {
         typedef decltype(t) T;
-        LAUNCH(loss_rows<T>, blocks((size_t)R, WARPS), THREADS, o->stream, losses, (T *)logits, target, R, V, scale);
+        if (V > WIDE)
+            LAUNCH((loss_rows<T, THREADS>), (unsigned)R, THREADS, o->stream, losses, (T *)logits, target, R, V, width, scale);
+        else
+            LAUNCH((loss_rows<T, WARP>), blocks((size_t)R, WARPS), THREADS, o->stream, losses, (T *)logits, target, R, V, width,
+                   scale);
         LAUNCH(sum_values, 1, THREADS, o->stream, sum, losses, (size_t)R, 0, 1, scale);
     });
 }
@@ -486,6 +551,6 @@ extern "C" __attribute__((visibility("default"))) const struct ops_backend ops_c
     cuda_open, cuda_close, cuda_info,
     cuda_alloc, cuda_release, cuda_alloc_host, cuda_release_host, cuda_put, cuda_get, cuda_zero, cuda_wait, cuda_memory,
     cuda_order, cuda_mark, cuda_between,
-    cuda_embed, cuda_embed_back, cuda_norm, cuda_norm_back, cuda_linear, cuda_linear_back, cuda_attend, cuda_attend_back,
+    cuda_embed, cuda_embed_back, cuda_norm, cuda_norm_back, cuda_linear, cuda_linear_back, cuda_attend_with, cuda_attend, cuda_attend_back,
     cuda_loss, cuda_adamw, cuda_squares,
 };

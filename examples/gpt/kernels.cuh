@@ -17,7 +17,7 @@
 typedef __nv_bfloat16 bf16;
 
 /* Blocks of THREADS threads are WARPS rows of a matrix, one per warp, or WARPS groups of rows. */
-enum { THREADS = 256, WARP = 32, WARPS = THREADS / WARP, SYMBOLS = 256, SYMBOL_BLOCKS = 8 };
+enum { THREADS = 256, WARP = 32, WARPS = THREADS / WARP };
 #define KERNEL __global__ void __launch_bounds__(THREADS)
 
 /* 16 bytes, which a thread reads or writes at once. */
@@ -51,7 +51,7 @@ static __device__ float warp_max(float v)
 
 /* One thread per pack. */
 template <typename T>
-KERNEL embed_rows(T *y, const T *wte, const T *wpe, const uint8_t *token, int rows, int context,
+KERNEL embed_rows(T *y, const T *wte, const T *wpe, const uint16_t *token, int rows, int context,
                   int C)
 {
     size_t at = ((size_t)blockIdx.x * THREADS + threadIdx.x) * pack<T>::N;
@@ -65,29 +65,72 @@ KERNEL embed_rows(T *y, const T *wte, const T *wpe, const uint8_t *token, int ro
     pack_put(y + at, a);
 }
 
-/* A block has WARP columns, and every gridDim.y-th symbol. For each symbol, each warp reads a part of the tokens, and adds
- * the rows of this symbol. */
-template <typename T>
-KERNEL embed_back_tokens(float *dwte, const T *dy, const uint8_t *token, int rows, int C)
+/* Sorts the rows by their tokens, in one block: rows[start[v]] up to rows[start[v + 1]] are those with token v, in order. The
+ * order, and so the sums over rows, has the same bits each time. The time is proportional to the rows and the vocabulary.
+ * rank: the number of rows before this one with its token. */
+static KERNEL sort_rows(int *rows, int *start, int *rank, const uint16_t *token, int R, int V)
 {
-    SHARED(float, part, THREADS);
-    int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, c = (int)blockIdx.x * WARP + lane;
-    for (int symbol = (int)blockIdx.y; symbol < SYMBOLS; symbol += (int)gridDim.y) {
-        float sum = 0;
-        for (int first = warp * WARP; first < rows; first += THREADS) {
-            int row = first + lane;
-            unsigned hits = __ballot_sync(~0u, row < rows && token[row] == symbol);
-            for (int i = 0; hits; i++, hits >>= 1)
-                if (hits & 1 && c < C)
-                    sum += (float)dy[(size_t)(first + i) * C + c];
+    SHARED(int, now, THREADS);
+    int thread = (int)threadIdx.x, each = V / THREADS + 1, total = 0;
+    for (int v = thread; v <= V; v += THREADS)
+        start[v] = 0;
+    __syncthreads();
+    for (int first = 0; first < R; first += THREADS) {
+        int row = first + thread, mine = row < R ? token[row] : -1, before = 0, after = 0;
+        now[thread] = mine;
+        __syncthreads();
+        for (int i = 0; i < THREADS; i++) {
+            before += now[i] == mine && i < thread;
+            after += now[i] == mine && i > thread;
         }
-        part[threadIdx.x] = sum;
+        int known = row < R ? start[mine] : 0;
         __syncthreads();
-        for (int i = 1; i < WARPS && warp == 0; i++)
-            sum += part[i * WARP + lane];
-        if (warp == 0 && sum != 0) /* a symbol that does not occur may be outside of the vocabulary */
-            dwte[(size_t)symbol * C + c] += sum;
-        __syncthreads();
+        if (row < R)
+            rank[row] = known + before;
+        if (row < R && after == 0)
+            start[mine] = known + before + 1;
+    }
+    __syncthreads();
+    for (int v = thread * each; v < (thread + 1) * each && v <= V; v++) /* from counts to positions */
+        total += start[v];
+    now[thread] = total;
+    __syncthreads();
+    int at = 0;
+    for (int i = 0; i < thread; i++)
+        at += now[i];
+    for (int v = thread * each; v < (thread + 1) * each && v <= V; v++) {
+        int count = start[v];
+        start[v] = at;
+        at += count;
+    }
+    __syncthreads();
+    for (int row = thread; row < R; row += THREADS)
+        rows[start[token[row]] + rank[row]] = row;
+}
+
+/* A block has a token, and WARP packs of columns. Each warp adds a part of the token's rows. */
+template <typename T> KERNEL embed_back_tokens(float *dwte, const T *dy, const int *rows, const int *start, int C)
+{
+    enum { N = pack<T>::N };
+    SHARED(float, part, THREADS * N);
+    int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, c = ((int)blockIdx.y * WARP + lane) * N;
+    int from = start[blockIdx.x], to = start[blockIdx.x + 1];
+    if (from == to)
+        return;
+    float sum[N] = {};
+    for (int i = from + warp; i < to && c < C; i += WARPS) {
+        pack<T> d = pack_get(dy + (size_t)rows[i] * C + c);
+        for (int k = 0; k < N; k++)
+            sum[k] += (float)d.v[k];
+    }
+    for (int k = 0; k < N; k++)
+        part[(warp * N + k) * WARP + lane] = sum[k];
+    __syncthreads();
+    for (int k = warp; k < N && c < C; k += WARPS) {
+        float all = 0;
+        for (int w = 0; w < WARPS; w++)
+            all += part[(w * N + k) * WARP + lane];
+        dwte[(size_t)blockIdx.x * C + c + k] += all;
     }
 }
 
@@ -237,25 +280,50 @@ static KERNEL sum_values(float *out, const float *x, size_t n, int squares, int 
 
 /* ---- loss and update -------------------------------------------------------------------------- */
 
-/* One warp per row. Each lane reads and writes its own columns only, as lanes are not ordered. */
-template <typename T>
-KERNEL loss_rows(float *loss, T *logits, const uint8_t *target, int R, int V, float scale)
+/* LANES threads per row of `width`: a warp, or a block. Each lane reads and writes its own columns only, as lanes are not
+ * ordered. The sum of exponentials is kept relative to the largest logit so far (Milakov and Gimelshein 2018). */
+template <typename T, int LANES>
+KERNEL loss_rows(float *loss, T *logits, const uint16_t *target, int R, int V, int width, float scale)
 {
-    int row = (int)(blockIdx.x * WARPS + threadIdx.x / WARP), lane = (int)threadIdx.x % WARP;
+    enum { N = pack<T>::N };
+    SHARED(float, part, 3 * WARPS);
+    int lane = (int)threadIdx.x % LANES, row = (int)(blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES);
     if (row >= R)
         return;
-    T *l = logits + (size_t)row * V;
+    int hit_at = target[row];
+    T *l = logits + (size_t)row * width;
     float top = -INFINITY, sum = 0, hit = 0;
-    for (int v = lane; v < V; v += WARP)
-        top = fmaxf(top, (float)l[v]);
-    top = warp_max(top);
-    for (int v = lane; v < V; v += WARP) {
-        sum += expf((float)l[v] - top);
-        hit += v == target[row] ? (float)l[v] : 0;
+    for (int v = lane * N; v < V; v += LANES * N) {
+        pack<T> x = pack_get(l + v);
+        float before = top;
+        for (int i = 0; i < N && v + i < V; i++)
+            top = fmaxf(top, (float)x.v[i]);
+        sum *= expf(before - top);
+        for (int i = 0; i < N && v + i < V; i++) {
+            sum += expf((float)x.v[i] - top);
+            hit += v + i == hit_at ? (float)x.v[i] : 0;
+        }
     }
-    sum = warp_sum(sum), hit = warp_sum(hit);
-    for (int v = lane; v < V; v += WARP)
-        l[v] = (T)((expf((float)l[v] - top) / sum - (v == target[row] ? 1 : 0)) * scale);
+    float mine = top;
+    top = warp_max(top);
+    sum = warp_sum(mine == -INFINITY ? 0 : sum * expf(mine - top)), hit = warp_sum(hit);
+    if (LANES == THREADS) {
+        int warp = (int)threadIdx.x / WARP;
+        if (threadIdx.x % WARP == 0)
+            part[warp] = top, part[WARPS + warp] = sum, part[2 * WARPS + warp] = hit;
+        __syncthreads();
+        top = -INFINITY, sum = hit = 0;
+        for (int w = 0; w < WARPS; w++)
+            top = fmaxf(top, part[w]);
+        for (int w = 0; w < WARPS; w++)
+            sum += part[w] == -INFINITY ? 0 : part[WARPS + w] * expf(part[w] - top), hit += part[2 * WARPS + w];
+    }
+    for (int v = lane * N; v < width; v += LANES * N) {
+        pack<T> x = pack_get(l + v);
+        for (int i = 0; i < N; i++)
+            x.v[i] = v + i < V ? (T)((expf((float)x.v[i] - top) / sum - (v + i == hit_at ? 1 : 0)) * scale) : (T)0.0f;
+        pack_put(l + v, x);
+    }
     if (lane == 0)
         loss[row] = logf(sum) + top - hit;
 }
@@ -271,7 +339,10 @@ KERNEL adamw_all(T *w, float *master, float *m1, float *m2, const float *gradien
     float g = gradient[i] * a.scale;
     float m = m1[i] = a.beta1 * m1[i] + (1 - a.beta1) * g;
     float q = m2[i] = a.beta2 * m2[i] + (1 - a.beta2) * g * g;
-    float v = master[i] - a.lr * (m * fix1 / (sqrtf(q * fix2) + a.epsilon) + a.decay * master[i]);
+    float decay = 0;
+    for (const struct ops_range &r : a.decays)
+        decay = i >= r.begin && i < r.end ? a.decay : decay;
+    float v = master[i] - a.lr * (m * fix1 / (sqrtf(q * fix2) + a.epsilon) + decay * master[i]);
     master[i] = v;
     w[i] = (T)v; /* in float, w is master */
 }

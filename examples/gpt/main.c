@@ -1,4 +1,4 @@
-/* gpt - trains a GPT on the bytes of a text, data-parallel, and writes text with it.
+/* gpt - trains a GPT on the bytes of a text, or on tokens, data-parallel, and writes text with it.
  *
  *     ./gpt                                       one process
  *     drover run -np 2 ./gpt --batch=8            two ranks, the same global batch
@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../kit/loader.h"
 #include "../kit/options.h"
 #include "train.h"
 
@@ -26,9 +25,11 @@ static const struct options_row rows[] = {
     ROW(INT, "layers", model.layers, "2", 1, MODEL_LAYERS_MAX, "N", "layers"),
     ROW(INT, "channels", model.channels, "64", 16, 16384, "N", "a multiple of 16"),
     ROW(INT, "heads", model.heads, "4", 1, 1024, "N", "divides the channels"),
-    ROW(INT, "context", model.context, "64", 8, 65536, "N", "bytes per sequence"),
+    ROW(INT, "context", model.context, "64", 8, 65536, "N", "tokens per sequence"),
     ROW(FLAG, "recompute", model.recompute, NULL, 0, 0, "", "keep only each layer's input"),
     ROW(CHOICE, "precision", model.precision, "fp32", 0, 0, "fp32 bf16", "arithmetic"),
+    ROW(CHOICE, "deterministic", model.deterministic, "on", 0, 0, "off on",
+        "same bits on each run, on a GPU, too"),
     ROW(INT_OR_AUTO, "batch", batch, "16", 1, 65536, "N|auto", "sequences at once per rank"),
     ROW(INT, "batch-min", batch_min, "1", 1, 65536, "N", "least --batch=auto"),
     ROW(INT, "batch-max", batch_max, "64", 1, 65536, "N", "largest --batch=auto"),
@@ -42,6 +43,10 @@ static const struct options_row rows[] = {
     ROW(INT, "warmup", warmup, "20", 0, BIG, "N", "steps with a rising rate"),
     ROW(INT, "seed", seed, "1", 0, INT_MAX, "N", "seed of all random numbers"),
     ROW(TEXT, "data", data, NULL, 0, 0, "FILE", "a text (default: Paradise Lost)"),
+    ROW(TEXT, "tokens", token_file, NULL, 0, 0, "FILE",
+        "instead of a text: tokens of 16 bits (nanoGPT, llm.c)"),
+    ROW(INT, "vocabulary", model.vocabulary, NULL, 2, 65536, "N",
+        "number of different --tokens (default: 50257)"),
     ROW(INT, "log-every", log_every, "10", 1, BIG, "N", "steps between reports"),
     ROW(INT, "eval-every", eval_every, "0", 0, BIG, "N",
         "steps between validations; 0: at the end"),
@@ -52,18 +57,20 @@ static const struct options_row rows[] = {
     ROW(FLAG, "resume", resume, NULL, 0, 0, "", "continue from the checkpoint, if any"),
     ROW(CHOICE, "device", device, "auto", 0, 0, "cpu cuda auto", "where to compute"),
     ROW(TEXT, "comm", comm, NULL, 0, 0, "NAME", "backend of the communicator (default: chosen)"),
-    ROW(INT, "profile", profile, "0", 0, BIG, "N", "print the slowest operations of N steps"),
+    ROW(INT, "profile", profile, "0", 0, BIG, "N",
+        "print the slowest operations of N steps, after the first"),
     ROW(TEXT, "dump", dump, NULL, 0, 0, "FILE", "write batches and gradients (one rank)"),
     ROW(FLAG, "quiet", quiet, NULL, 0, 0, "", "print nothing"),
     ROW(TEXT, "prompt", prompt, NULL, 0, 0, "TEXT", "gpt sample: the text to continue"),
-    ROW(INT, "length", length, "256", 1, BIG, "N", "gpt sample: bytes"),
+    ROW(INT, "length", length, "256", 1, BIG, "N", "gpt sample: tokens"),
     ROW(REAL, "temperature", temperature, "0.8", 0, 100, "X", "gpt sample; 0: the likeliest"),
 };
 static const struct options options = {
     .program = "gpt",
-    .usage = "Usage: gpt [sample] [options]\n"
-             "Trains a GPT on the bytes of a text, on all ranks, or prints text from a "
-             "checkpoint.\n\n",
+    .usage =
+        "Usage: gpt [sample] [options]\n"
+        "Trains a GPT on the bytes of a text, or on tokens, on all ranks, or prints text from a "
+        "checkpoint.\n\n",
     .rows = rows,
     .n = sizeof rows / sizeof *rows,
 };
@@ -74,6 +81,10 @@ static void check(const struct train_config *c)
         options_invalid(&options, "--channels: not a multiple of 16 and of --heads");
     if (c->batch_min > c->batch_max)
         options_invalid(&options, "--batch-min: exceeds --batch-max");
+    if (c->data && c->token_file)
+        options_invalid(&options, "--data: excludes --tokens");
+    if (c->model.vocabulary && !c->token_file)
+        options_invalid(&options, "--vocabulary: needs --tokens, since a text has 256 bytes");
     if (c->evaluate && !c->checkpoint_dir)
         options_invalid(&options, "--eval: needs --checkpoint");
 }
@@ -111,23 +122,38 @@ static int open_device(struct train_config *c, const struct drover *d)
     return 1;
 }
 
+/* Returns the path of the default text: next to the program, in data/ there, or where the build has
+ * made it. If there is none, returns `next`, the first of these. */
+static const char *default_text(char next[PATH_MAX + 32])
+{
+    path_next_to_program(next, PATH_MAX + 32, "data/paradise_lost.txt");
+    if (access(next, R_OK) == 0)
+        return next;
+    path_next_to_program(next, PATH_MAX + 32, "paradise_lost.txt");
+    return access(next, R_OK) == 0 || access(GPT_DATA, R_OK) < 0 ? next : GPT_DATA;
+}
+
 /* Reads the text and completes the options. Returns 0, or 2 after printing an error. */
 static int prepare(struct train_config *c, const struct drover *d)
 {
-    char next[PATH_MAX + 32], why[PATH_MAX + 128];
-    const char *error = train_batch(c, drover_size(d));
-    path_next_to_program(next, sizeof next, "paradise_lost.txt");
-    const char *data = c->data ? c->data : access(next, R_OK) == 0 ? next : GPT_DATA;
+    char next[PATH_MAX + 32], why[PATH_MAX + 512];
+    const char *error = train_batch(c, drover_size(d)), *hint = "";
+    const char *data = c->token_file ? c->token_file : c->data ? c->data : default_text(next);
     if (!error && c->dump && drover_size(d) > 1)
         error = "--dump: needs one rank";
-    if (!error && !(c->text = loader_map(data, &c->text_size, why, sizeof why)))
+    if (!error && tokens_open(&c->tokens, data, c->token_file ? 2 : 1, c->model.vocabulary, why,
+                              sizeof why) < 0) {
         error = why;
-    if (!error && c->text_size < 20 * ((size_t)c->model.context + 1)) {
-        snprintf(why, sizeof why, "--data %s: %zu bytes are too few for --context %d", data,
-                 c->text_size, c->model.context);
+        hint = data == next ? " (try: gunzip -k data/paradise_lost.txt.gz next to the program, or "
+                              "--data=FILE for any text)"
+                            : "";
+    }
+    if (!error && c->tokens.n < 20 * ((size_t)c->model.context + 1)) {
+        snprintf(why, sizeof why, "'%s': %zu tokens are too few for --context %d", data,
+                 c->tokens.n, c->model.context);
         error = why;
     }
-    return error ? fprintf(stderr, "gpt: %s\n", error), 2 : 0;
+    return error ? fprintf(stderr, "gpt: %s%s\n", error, hint), 2 : 0;
 }
 
 int main(int argc, char **argv)
@@ -136,6 +162,8 @@ int main(int argc, char **argv)
     int sampling = argc > 1 && strcmp(argv[1], "sample") == 0;
     options_parse(&options, &c, argv + sampling);
     check(&c);
+    if (!c.model.vocabulary)
+        c.model.vocabulary = c.token_file ? 50257 : 256; /* GPT-2's, or all bytes */
     if (sampling)
         c.model.precision = OPS_FP32;
     struct drover *d = NULL;
@@ -154,7 +182,7 @@ int main(int argc, char **argv)
         status = sampling ? sample(&c) : train(&c, d);
     if (c.dev)
         c.backend->close(c.dev);
-    loader_unmap(c.text, c.text_size);
+    tokens_close(&c.tokens);
     drover_close(d);
     return status;
 }

@@ -30,7 +30,7 @@ int model_open(struct model *m, int ranks)
         layer += shape[i].cc * C * C + shape[i].c * C;
     }
     m->element = m->c.precision == OPS_BF16 ? 2 : sizeof(float);
-    add_bucket(m, (MODEL_SYMBOLS + (size_t)m->c.context + 2) * C, (size_t)ranks);
+    add_bucket(m, ((size_t)m->c.vocabulary + (size_t)m->c.context + 2) * C, (size_t)ranks);
     for (int l = 0; l < m->c.layers; l++)
         add_bucket(m, layer, (size_t)ranks);
     m->w = m->ops->alloc(m->dev, m->size * m->element);
@@ -78,7 +78,7 @@ static void place(struct model *m)
     m->x = take(m, R, C, e);
     m->n = take(m, R, C, e);
     m->stat = take(m, R, 2, sizeof(float));
-    m->logits = take(m, R, MODEL_SYMBOLS, e);
+    m->logits = take(m, R, (size_t)ops_padded(m->c.vocabulary), e);
     m->dx = take(m, R, C, e);
     m->d1 = take(m, R, C, e);
     m->d3 = take(m, R, 3 * C, e);
@@ -93,7 +93,10 @@ int model_reserve(struct model *m, int batch)
     place(m);
     m->arena = m->ops->alloc(m->dev, m->act_bytes);
     place(m);
-    return m->arena ? 0 : -1;
+    if (!m->arena)
+        return -1;
+    return m->ops->attend_with(m->dev, m->c.deterministic ? OPS_ATTEND_SAME_BITS : OPS_ATTEND_FAST,
+                               batch, m->c.context, m->c.channels, m->c.heads);
 }
 
 static void fill(float *vector, size_t n, float value)
@@ -115,9 +118,25 @@ void model_init(const struct model *m, uint64_t seed, float *weights)
             fill(weights + m->bucket[b].n - 2 * C, C, 1);
             fill(weights + m->bucket[b].n - C, C, 0);
         }
-        for (int i = 0; i < MODEL_TENSORS && b > 0; i++)
+        for (int i = 0; i < MODEL_TENSORS && b > 0; i++) {
+            size_t n = i == W_OUT || i == W_DOWN ? shape[i].cc * C * C : 0;
+            for (float *w = weights + m->tensor[i]; w < weights + m->tensor[i] + n; w++)
+                *w /= sqrtf(2 * (float)m->c.layers);
             fill(weights + m->tensor[i], shape[i].c * C, i == GAIN1 || i == GAIN2);
+        }
     }
+}
+
+void model_decays(const struct model *m, int bucket, struct ops_range ranges[OPS_RANGES])
+{
+    size_t C = (size_t)m->c.channels, end = m->bucket[bucket].n;
+    for (int k = 0; k < OPS_RANGES; k++)
+        ranges[k] = (struct ops_range){end, end};
+    if (bucket == 0)
+        ranges[0] = (struct ops_range){0, end - 2 * C};
+    for (int i = 0, k = 0; i < MODEL_TENSORS && bucket > 0; i++)
+        if (shape[i].cc > 0)
+            ranges[k++] = (struct ops_range){m->tensor[i], m->tensor[i] + shape[i].cc * C * C};
 }
 
 /* Returns the weights, or gradients, at position `at` of a bucket. */
@@ -153,10 +172,10 @@ static void layer_inner(struct model *m, int l, int B)
     OP(linear, " up", a->u, a->z, a->n2, W(W_UP), W(B_UP), R, C, 4 * C);
 }
 
-void model_forward(struct model *m, const uint8_t *token, int B)
+void model_forward(struct model *m, const uint16_t *token, int B)
 {
     int T = m->c.context, C = m->c.channels, R = B * T, L = m->c.layers;
-    size_t wpe = MODEL_SYMBOLS * (size_t)C, gain = wpe + (size_t)T * (size_t)C;
+    size_t wpe = (size_t)m->c.vocabulary * (size_t)C, gain = wpe + (size_t)T * (size_t)C;
     OP(embed, "", m->acts[0].x, w_at(m, 0, 0), w_at(m, 0, wpe), token, B, T, C);
     for (int l = 0; l < L; l++) {
         const struct model_acts *a = &m->acts[l];
@@ -166,12 +185,15 @@ void model_forward(struct model *m, const uint8_t *token, int B)
         OP(norm, "", NULL, NULL, next, a->x2, NULL, NULL, R, C);
     }
     OP(norm, "", m->n, m->stat, m->x, NULL, w_at(m, 0, gain), w_at(m, 0, gain + (size_t)C), R, C);
-    OP(linear, " logits", m->logits, NULL, m->n, w_at(m, 0, 0), NULL, R, C, MODEL_SYMBOLS);
+    /* If the vocabulary is not a multiple of 8, the product reads up to 7 rows of wpe, too. The
+     * loss ignores their logits, and gives them a gradient of 0. */
+    OP(linear, " logits", m->logits, NULL, m->n, w_at(m, 0, 0), NULL, R, C,
+       ops_padded(m->c.vocabulary));
 }
 
-void model_loss(struct model *m, float *sum, const uint8_t *target, int B, float scale)
+void model_loss(struct model *m, float *sum, const uint16_t *target, int B, float scale)
 {
-    OP(loss, "", sum, m->logits, target, B * m->c.context, MODEL_SYMBOLS, scale);
+    OP(loss, "", sum, m->logits, target, B * m->c.context, m->c.vocabulary, scale);
 }
 
 static void layer_back(struct model *m, int l, int B)
@@ -192,18 +214,18 @@ static void layer_back(struct model *m, int l, int B)
         m->ready(m->arg, 1 + l);
 }
 
-void model_backward(struct model *m, const uint8_t *token, int B)
+void model_backward(struct model *m, const uint16_t *token, int B)
 {
     int T = m->c.context, C = m->c.channels, R = B * T;
-    size_t wpe = MODEL_SYMBOLS * (size_t)C, gain = wpe + (size_t)T * (size_t)C;
+    size_t wpe = (size_t)m->c.vocabulary * (size_t)C, gain = wpe + (size_t)T * (size_t)C;
     OP(linear_back, " logits", m->d1, g_at(m, 0, 0), NULL, m->logits, NULL, m->n, w_at(m, 0, 0), R,
-       C, MODEL_SYMBOLS);
+       C, ops_padded(m->c.vocabulary));
     m->ops->zero(m->dev, m->dx, (size_t)R * (size_t)C * m->element);
     OP(norm_back, "", m->dx, g_at(m, 0, gain), g_at(m, 0, gain + (size_t)C), m->d1, m->x, m->stat,
        w_at(m, 0, gain), R, C);
     for (int l = m->c.layers - 1; l >= 0; l--)
         layer_back(m, l, B);
-    OP(embed_back, "", g_at(m, 0, 0), g_at(m, 0, wpe), m->dx, token, B, T, C);
+    OP(embed_back, "", g_at(m, 0, 0), g_at(m, 0, wpe), m->dx, token, B, T, C, m->c.vocabulary);
     if (m->ready)
         m->ready(m->arg, 0);
 }

@@ -1,4 +1,4 @@
-/* model - a GPT over bytes, once for all devices: parameters, activations, forward and backward
+/* model - a GPT, once for all devices: parameters, activations, forward and backward
  * pass.
  *
  * It is GPT-2's transformer (Radford et al. 2019) with learned positions, and with the embedding as
@@ -9,12 +9,13 @@
 
 #include "ops.h"
 
-enum { MODEL_SYMBOLS = 256, MODEL_LAYERS_MAX = 60, MODEL_TENSORS = 12 };
+enum { MODEL_LAYERS_MAX = 60, MODEL_TENSORS = 12 };
 
 struct model_config {
-    int layers, channels, heads, context;
+    int layers, channels, heads, context, vocabulary;
     int recompute; /* keep only each layer's input; the backward pass computes the rest again */
     enum ops_precision precision;
+    int deterministic; /* attention has the same bits on each run, too; the rest always has */
 };
 
 /* A bucket begins at element `at` and has n parameters. Each of `ranks` ranks owns a part of it;
@@ -56,15 +57,20 @@ struct model {
  * model_close(). Returns 0, or -1: out of memory. */
 int model_open(struct model *m, int ranks);
 void model_close(struct model *m);
-/* Gets memory for the activations of up to `batch` sequences. Returns 0, or -1: out of memory. */
+/* Gets memory for up to `batch` sequences: activations, and what attention needs. Returns 0, or -1:
+ * out of memory. */
 int model_reserve(struct model *m, int batch);
 /* Writes initial weights, which depend on the seed only, to m->params floats of the host, without
- * padding. */
+ * padding. They are GPT-2's: normal with a standard deviation of 0.02, which is divided by the root
+ * of 2 * layers in the matrices that end a residual branch; biases are 0, and gains are 1. */
 void model_init(const struct model *m, uint64_t seed, float *weights);
+/* Writes which parameters of a bucket decay: matrices and embeddings, but no biases and gains. They
+ * are positions in the bucket, in order; unused ranges are empty. */
+void model_decays(const struct model *m, int bucket, struct ops_range ranges[OPS_RANGES]);
 
-/* The passes over B sequences. token, target: B x context bytes of the device. model_forward()
- * makes logits. model_loss() adds scale * the loss of each token to *sum. model_backward() adds
- * gradients. */
-void model_forward(struct model *m, const uint8_t *token, int B);
-void model_loss(struct model *m, float *sum, const uint8_t *target, int B, float scale);
-void model_backward(struct model *m, const uint8_t *token, int B);
+/* The passes over B sequences. token, target: B x context tokens of the device. model_forward()
+ * makes logits, in rows of ops_padded(vocabulary). model_loss() adds scale * the loss of each token
+ * to *sum. model_backward() adds gradients. */
+void model_forward(struct model *m, const uint16_t *token, int B);
+void model_loss(struct model *m, float *sum, const uint16_t *target, int B, float scale);
+void model_backward(struct model *m, const uint16_t *token, int B);

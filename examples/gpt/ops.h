@@ -7,7 +7,7 @@
  * return -1, and info()->error says why.
  *
  * Shapes: B sequences of T tokens are R = B * T rows; C channels, H heads, V symbols. C is a
- * multiple of 16, V and the widths of linear() are multiples of 8. Pointers to act are multiples of
+ * multiple of 16, the widths of linear() are multiples of 8. Pointers to act are multiples of
  * 16 bytes. Matrices are row by row. "act" is an element of activations and of the weights that
  * products read: float, or bfloat16 with OPS_BF16. Gradients of weights, moments, master weights
  * and statistics are float in either precision. Backward operations add to gradients of weights,
@@ -23,23 +23,43 @@ extern "C" {
 
 enum ops_precision { OPS_FP32, OPS_BF16 };
 
+/* What computes attention: own kernels; on a GPU in bfloat16 also cuDNN, if it takes the shape, by
+ * its fastest plan, or by one whose gradients have the same bits on each run, as all other
+ * operations have. */
+enum ops_attention { OPS_ATTEND_OWN, OPS_ATTEND_FAST, OPS_ATTEND_SAME_BITS };
+
 typedef void act; /* float or bfloat16 */
 
+/* Returns the length of a row of V logits: rows begin at multiples of 16 bytes, which tensor cores
+ * need. */
+static inline int ops_padded(int V)
+{
+    return (V + 7) / 8 * 8;
+}
+
 struct ops;
+
+/* Elements begin ... end - 1. */
+struct ops_range {
+    size_t begin, end;
+};
+enum { OPS_RANGES = 4 };
 
 /* What adamw() needs apart from the vectors. */
 struct ops_adamw {
     float lr, decay, beta1, beta2, epsilon;
-    float scale; /* factor of the gradient: clipping */
-    int64_t t;   /* step, from 1 on */
+    float scale;                         /* factor of the gradient: clipping */
+    int64_t t;                           /* step, from 1 on */
+    struct ops_range decays[OPS_RANGES]; /* the elements that decay, in order; others do not */
 };
 
 /* What is known of an open device. */
 struct ops_info {
-    char name[256];    /* of the device's model; "cpu" for the CPU */
-    char error[256];   /* the first error; "": none */
-    int devices;       /* number on this node; 0: the CPU */
-    void *comm_stream; /* a second stream, for collectives; NULL on the CPU */
+    char name[256];      /* of the device's model; "cpu" for the CPU */
+    char error[256];     /* the first error; "": none */
+    int devices;         /* number on this node; 0: the CPU */
+    char attention[256]; /* what attend_with() has chosen, and why; "": there was no choice */
+    void *comm_stream;   /* a second stream, for collectives; NULL on the CPU */
 };
 
 struct ops_backend {
@@ -71,10 +91,10 @@ struct ops_backend {
 
     /* ---- the ten operations ---- */
     /* y (R x C) = wte[token] + wpe[position] */
-    void (*embed)(struct ops *o, act *y, const act *wte, const act *wpe, const uint8_t *token,
+    void (*embed)(struct ops *o, act *y, const act *wte, const act *wpe, const uint16_t *token,
                   int B, int T, int C);
-    void (*embed_back)(struct ops *o, float *dwte, float *dwpe, const act *dy, const uint8_t *token,
-                       int B, int T, int C);
+    void (*embed_back)(struct ops *o, float *dwte, float *dwpe, const act *dy,
+                       const uint16_t *token, int B, int T, int C, int V);
     /* x += add, if add is not NULL; then y = the layer norm of x. stat (R x 2): mean, 1 /
      * deviation. y NULL: only adds. */
     void (*norm)(struct ops *o, act *y, float *stat, act *x, const act *add, const act *gain,
@@ -90,15 +110,19 @@ struct ops_backend {
      * it is the gradient of z. */
     void (*linear_back)(struct ops *o, act *dx, float *dw, float *dbias, const act *dy,
                         const act *z, const act *x, const act *w, int R, int I, int O);
-    /* Causal attention. qkv (R x 3C): queries, keys, values, each H heads of C / H channels (on a
-     * GPU: 16, 32, 64 or 128).
+    /* Chooses how attend() and attend_back() are computed from now on, and gets the memory that up
+     * to B sequences need. Without it: own kernels. Takes seconds. Returns 0, or -1: out of memory.
+     */
+    int (*attend_with)(struct ops *o, enum ops_attention how, int B, int T, int C, int H);
+    /* Causal attention. qkv (R x 3C): queries, keys, values, each H heads of C / H channels (own
+     * kernels of a GPU: 16, 32, 64 or 128; cuDNN: a multiple of 8 up to 128).
      * lse (B x H x T): the logarithm of each row's sum. */
     void (*attend)(struct ops *o, act *y, float *lse, const act *qkv, int B, int T, int C, int H);
     void (*attend_back)(struct ops *o, act *dqkv, const act *dy, const act *y, const float *lse,
                         const act *qkv, int B, int T, int C, int H);
-    /* Adds scale * the cross-entropy of each row to *sum, and makes logits (R x V) the gradient of
-     * that. */
-    void (*loss)(struct ops *o, float *sum, act *logits, const uint8_t *target, int R, int V,
+    /* Adds scale * the cross-entropy of each row to *sum, and makes logits the gradient of that.
+     * Rows have ops_padded(V) elements; those beyond V are not read, and get a gradient of 0. */
+    void (*loss)(struct ops *o, float *sum, act *logits, const uint16_t *target, int R, int V,
                  float scale);
     /* Updates n master weights, moments, and the copy w that products read (in fp32 w ==
      * master). */
@@ -114,8 +138,10 @@ extern const struct ops_backend ops_cpu;
 /* Returns the implementation in the library at `path`, usually gpt_cuda.so (ops_load.c), or NULL
  * with the error in `why`. */
 const struct ops_backend *ops_load(const char *path, char *why, size_t why_size);
-/* The symbol that gpt_cuda.so exports: a struct ops_backend. */
+/* The symbols that gpt_cuda.so exports: a struct ops_backend, and the variable `void *(*)(const
+ * char *name)`, a function that loads one of NVIDIA's libraries; NULL: only the loader does. */
 #define OPS_CUDA_SYMBOL "ops_cuda"
+#define OPS_CUDA_LOAD_SYMBOL "ops_cuda_load"
 
 #ifdef __cplusplus
 }

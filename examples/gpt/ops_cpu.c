@@ -175,24 +175,26 @@ static inline void store(act *p, const float *v, size_t n)
 /* ---- the operations ------------------------------------------------------------------------- */
 
 FOR_AVX2 static void cpu_embed(struct ops *o, act *y, const act *wte, const act *wpe,
-                               const uint8_t *token, int B, int T, int C)
+                               const uint16_t *token, int B, int T, int C)
 {
-    size_t n = (size_t)B * T * C;
-    const float *e = values(o, 0, wte, (size_t)256 * C), *w = values(o, 1, wpe, (size_t)T * C);
+    size_t n = (size_t)B * T * C, bytes = (size_t)C * (o->precision == OPS_BF16 ? 2 : 4);
+    const float *w = values(o, 1, wpe, (size_t)T * C);
     float *v = target(o, 2, y, n);
-    for (int r = 0; r < B * T; r++)
+    for (int r = 0; r < B * T; r++) {
+        const float *e = values(o, 0, (const char *)wte + token[r] * bytes, C);
         for (int c = 0; c < C; c++)
-            v[(size_t)r * C + c] = e[token[r] * C + c] + w[r % T * C + c];
+            v[(size_t)r * C + c] = e[c] + w[r % T * C + c];
+    }
     store(y, v, n);
 }
 
 FOR_AVX2 static void cpu_embed_back(struct ops *o, float *dwte, float *dwpe, const act *dy,
-                                    const uint8_t *token, int B, int T, int C)
+                                    const uint16_t *token, int B, int T, int C, int V)
 {
     const float *d = values(o, 0, dy, (size_t)B * T * C);
     for (int r = 0; r < B * T; r++)
         for (int c = 0; c < C; c++) {
-            dwte[token[r] * C + c] += d[(size_t)r * C + c];
+            dwte[(size_t)token[r] * C + c] += d[(size_t)r * C + c];
             dwpe[r % T * C + c] += d[(size_t)r * C + c];
         }
 }
@@ -321,8 +323,14 @@ static inline void probabilities(float *P, const float *q, int T, int C, int D, 
     }
 }
 
-FOR_AVX2 static void cpu_attend(struct ops *o, act *y, float *lse, const act *qkv, int B, int T,
-                                int C, int H)
+FOR_AVX2 static int cpu_attend_with(struct ops *o, enum ops_attention how, int B, int T, int C,
+                                    int H)
+{
+    return 0;
+}
+
+static void cpu_attend(struct ops *o, act *y, float *lse, const act *qkv, int B, int T, int C,
+                       int H)
 {
     int D = C / H;
     size_t n = (size_t)B * T * C;
@@ -375,13 +383,14 @@ FOR_AVX2 static void cpu_attend_back(struct ops *o, act *dqkv, const act *dy, co
     store(dqkv, dq, 3 * n);
 }
 
-FOR_AVX2 static void cpu_loss(struct ops *o, float *sum, act *logits, const uint8_t *token, int R,
+FOR_AVX2 static void cpu_loss(struct ops *o, float *sum, act *logits, const uint16_t *token, int R,
                               int V, float scale)
 {
-    float *v = values(o, 0, logits, (size_t)R * V);
+    int width = ops_padded(V);
+    float *v = values(o, 0, logits, (size_t)R * width);
     double loss = 0;
     for (int r = 0; r < R; r++) {
-        float *l = v + (size_t)r * V, top = l[0], total = 0, hit = l[token[r]];
+        float *l = v + (size_t)r * width, top = l[0], total = 0, hit = l[token[r]];
         for (int i = 1; i < V; i++)
             top = l[i] > top ? l[i] : top;
         for (int i = 0; i < V; i++)
@@ -390,22 +399,31 @@ FOR_AVX2 static void cpu_loss(struct ops *o, float *sum, act *logits, const uint
         for (int i = 0; i < V; i++)
             l[i] *= scale / total;
         l[token[r]] -= scale;
+        for (int i = V; i < width; i++)
+            l[i] = 0;
     }
     *sum += (float)loss * scale;
-    store(logits, v, (size_t)R * V);
+    store(logits, v, (size_t)R * width);
 }
 
 /* AdamW: Loshchilov and Hutter 2019, algorithm 2. */
 FOR_AVX2 static void cpu_adamw(struct ops *o, act *w, float *master, float *m1, float *m2,
                                const float *gradient, size_t n, const struct ops_adamw *a)
 {
-    float b1 = a->beta1, b2 = a->beta2, lr = a->lr, decay = a->decay, epsilon = a->epsilon;
+    float b1 = a->beta1, b2 = a->beta2, lr = a->lr, epsilon = a->epsilon;
     float f1 = 1 / (1 - powf(b1, (float)a->t)), f2 = 1 / (1 - powf(b2, (float)a->t));
-    for (size_t i = 0; i < n; i++) {
-        float g = gradient[i] * a->scale;
-        m1[i] = b1 * m1[i] + (1 - b1) * g;
-        m2[i] = b2 * m2[i] + (1 - b2) * g * g;
-        master[i] -= lr * (m1[i] * f1 / (sqrtf(m2[i] * f2) + epsilon) + decay * master[i]);
+    size_t from = 0;
+    for (int k = 0; k <= 2 * OPS_RANGES; k++) { /* before the first range, in it, after it, ... */
+        const struct ops_range *range = &a->decays[k / 2 % OPS_RANGES];
+        size_t to = k == 2 * OPS_RANGES ? n : k % 2 ? range->end : range->begin;
+        float decay = k % 2 ? a->decay : 0;
+        for (size_t i = from; i < to; i++) {
+            float g = gradient[i] * a->scale;
+            m1[i] = b1 * m1[i] + (1 - b1) * g;
+            m2[i] = b2 * m2[i] + (1 - b2) * g * g;
+            master[i] -= lr * (m1[i] * f1 / (sqrtf(m2[i] * f2) + epsilon) + decay * master[i]);
+        }
+        from = to > from ? to : from;
     }
     store(w, master, n);
 }
@@ -440,6 +458,7 @@ const struct ops_backend ops_cpu = {
     .norm_back = cpu_norm_back,
     .linear = cpu_linear,
     .linear_back = cpu_linear_back,
+    .attend_with = cpu_attend_with,
     .attend = cpu_attend,
     .attend_back = cpu_attend_back,
     .loss = cpu_loss,

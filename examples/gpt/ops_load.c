@@ -1,5 +1,5 @@
 /* ops_load - loads the GPU implementation of ops.h. It needs cuBLAS, which drover also finds in
- * folders that the loader does not search. */
+ * folders that the loader does not search, and for bfloat16 it takes cuDNN if that is there. */
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -21,5 +21,8 @@ const struct ops_backend *ops_load(const char *path, char *why, size_t why_size)
     const struct ops_backend *b = lib ? dlsym(lib, OPS_CUDA_SYMBOL) : NULL;
     if (!b)
         snprintf(why, why_size, "built without CUDA, or not found: %s", error);
+    void *(**load)(const char *) = b ? dlsym(lib, OPS_CUDA_LOAD_SYMBOL) : NULL;
+    if (load)
+        *load = drover_cuda_library;
     return b;
 }

@@ -16,7 +16,7 @@ struct optimizer {
     float decay;
     size_t shares; /* into which a bucket is divided; this rank has one: all of it without ZeRO */
     float *array[OPTIMIZER_ARRAYS]; /* the weights' is NULL in fp32, in which it is m->w */
-    float *state; /* on the host: OPTIMIZER_ARRAYS * params floats, without padding */
+    float *state; /* on the host of rank 0: OPTIMIZER_ARRAYS * params floats, without padding */
 };
 
 /* Sets up `o`, whose m, ranks, zero and decay are set. Returns 0, or -1: out of memory. */
@@ -28,7 +28,7 @@ int optimizer_update(struct optimizer *o, float lr, float scale, int64_t t);
 /* Copies the state from the device to o->state of rank 0; called by all ranks. Destroys the
  * gradient. */
 int optimizer_get(struct optimizer *o);
-/* Copies o->state, which is the same on all ranks, to the device. */
+/* Copies rank 0's o->state to the devices of all ranks. Destroys the gradient. */
 int optimizer_put(struct optimizer *o);
 /* Returns the bytes of state on this rank. */
 size_t optimizer_bytes(const struct optimizer *o);

@@ -7,7 +7,9 @@
 
 #include "../kit/throughput.h"
 
-enum { WAIT_MS = 60000 };
+/* A wait for the other ranks has no limit: one of them may be writing to a slow disk. The launcher
+ * ends the ranks if one has failed. */
+#define WAIT_MS INT64_MAX
 
 int ranks_error(const struct ranks *r, const char *what)
 {
@@ -57,6 +59,10 @@ static int call(struct ranks *r, enum ranks_what what, void *own, void *all, siz
         return drover_all_reduce(r->comm, all, all, n, t, DROVER_SUM);
     if (what == RANKS_SCATTER)
         return drover_reduce_scatter(r->comm, all, own, part, t, DROVER_SUM);
+    if (what == RANKS_COPY)
+        return drover_broadcast(r->comm, all, own, n, t, 0);
+    if (what == RANKS_DEAL)
+        return drover_scatter(r->comm, all, own, part, t, 0);
     return drover_all_gather(r->comm, own, all, part, t);
 }
 
@@ -65,7 +71,7 @@ static int call_staged(struct ranks *r, enum ranks_what what, void *own, void *a
                        enum drover_type t)
 {
     size_t bytes = n * (t == DROVER_BFLOAT16 ? 2 : sizeof(float)), part = bytes / (size_t)r->size;
-    char *host_own = r->staging + (size_t)r->rank * part;
+    char *host_own = r->staging + (what == RANKS_COPY ? 0 : (size_t)r->rank * part);
     int rc = what == RANKS_GATHER ? r->ops->get(r->dev, host_own, own, part)
                                   : r->ops->get(r->dev, r->staging, all, bytes);
     if (rc < 0)
@@ -73,7 +79,10 @@ static int call_staged(struct ranks *r, enum ranks_what what, void *own, void *a
     rc = call(r, what, host_own, r->staging, n, t);
     if (rc < 0 || (rc = drover_wait(r->comm, WAIT_MS)) < 0)
         return rc;
-    return r->ops->put(r->dev, all, r->staging, bytes) < 0 ? -1 : r->ops->wait(r->dev);
+    rc = what == RANKS_COPY   ? r->ops->put(r->dev, own, r->staging, bytes)
+         : what == RANKS_DEAL ? r->ops->put(r->dev, own, host_own, part)
+                              : r->ops->put(r->dev, all, r->staging, bytes);
+    return rc < 0 ? -1 : r->ops->wait(r->dev);
 }
 
 void ranks_start(struct ranks *r, enum ranks_what what, void *own, void *all, size_t n,

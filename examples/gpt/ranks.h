@@ -25,7 +25,7 @@ struct ranks {
     double busy_ms, hidden_ms; /* time of overlapping collectives; its part before BACKWARD_END */
 };
 
-enum ranks_what { RANKS_SUM, RANKS_SCATTER, RANKS_GATHER };
+enum ranks_what { RANKS_SUM, RANKS_SCATTER, RANKS_GATHER, RANKS_COPY, RANKS_DEAL };
 
 /* Opens the communicator. `backend` may be NULL. `bytes`: the largest collective. Returns 0, or -1
  * with the error on stderr. */
@@ -37,8 +37,10 @@ int ranks_error(const struct ranks *r, const char *what);
 int ranks_check(const struct ranks *r, int rc);
 
 /* Starts a collective on the n elements of `all`: RANKS_SUM adds up all of it, RANKS_SCATTER only
- * this rank's part `own`, RANKS_GATHER gathers the parts `own`. n is a multiple of the number of
- * ranks, except for RANKS_SUM. Failures make the next ranks_wait() return -1. */
+ * this rank's part `own`, RANKS_GATHER gathers the parts `own`. RANKS_COPY copies rank 0's `all` to
+ * `own` of every rank, and RANKS_DEAL this rank's part of it. n is a multiple of the number of
+ * ranks, except for RANKS_SUM and RANKS_COPY. With one rank, nothing is done. Failures make the
+ * next ranks_wait() return -1. */
 void ranks_start(struct ranks *r, enum ranks_what what, void *own, void *all, size_t n,
                  enum drover_type t);
 /* The same for a collective that overlaps operations: its time is measured. */

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../kit/batch_auto.h"
 #include "../kit/checkpoint.h"
@@ -18,7 +17,7 @@
 #include "optimizer.h"
 #include "profile.h"
 
-enum { TERM_S = 10, EVAL_SEQUENCES = 160 };
+enum { EVAL_SEQUENCES = 160, TOKEN = sizeof(uint16_t) };
 static const float CLIP = 1, LR_FLOOR = 0.1f;
 
 /* The numbers that ranks sum after each step: the loss, the sum of the squares of the gradient, the
@@ -34,10 +33,10 @@ struct run {
     const struct ops_backend *ops;
     struct ops *dev;
     struct optimizer opt;
-    int share, micro;    /* sequences of a step on this rank; of them at once */
-    int reducing;        /* this is the last micro-batch of the step */
-    uint8_t *token;      /* on the device: the step's tokens, then the targets */
-    uint8_t *eval_token; /* on the device: the same for this rank's part of the validation set */
+    int share, micro;     /* sequences of a step on this rank; of them at once */
+    int reducing;         /* this is the last micro-batch of the step */
+    uint16_t *token;      /* on the device: the step's tokens, then the targets */
+    uint16_t *eval_token; /* on the device: the same for this rank's part of the validation set */
     int eval_count;
     float *sums; /* on the device */
     struct loader loader;
@@ -56,12 +55,11 @@ struct run {
 
 static atomic_int terminated;
 
-/* Handles SIGTERM. The current step passes the request on to all ranks. If the step never
- * completes, because another rank has exited, SIGALRM kills this process. */
+/* Handles SIGTERM. The current step passes the request on to all ranks, however long it takes: only
+ * the launcher knows how long it waits before SIGKILL. */
 static void on_term(int sig)
 {
     terminated = 1;
-    alarm(TERM_S);
 }
 
 static int put(struct run *r, void *to, const void *from, size_t bytes)
@@ -73,21 +71,21 @@ static int put(struct run *r, void *to, const void *from, size_t bytes)
 
 static size_t split_of(const struct train_config *c)
 {
-    return c->text_size / 10 * 9; /* the last tenth is the validation set */
+    return c->tokens.n / 10 * 9; /* the last tenth is the validation set */
 }
 
-/* Fills a buffer with this rank's sequences, then with their targets: one byte later. */
+/* Fills a buffer with this rank's sequences, then with their targets: one token later. */
 static void fill_batch(void *arg, int64_t number, void *buffer)
 {
     const struct run *r = arg;
     const struct train_config *c = r->c;
     size_t T = (size_t)c->model.context, places = split_of(c) - T;
-    uint8_t *token = buffer, *target = token + (size_t)r->share * T;
+    uint16_t *token = buffer, *target = token + (size_t)r->share * T;
     for (int i = 0; i < r->share; i++, token += T, target += T) {
         int64_t sequence = number * c->global_batch + (int64_t)r->ranks.rank * r->share + i;
         uint64_t at = rng_at(rng_mix((uint64_t)c->seed), (uint64_t)sequence) % places;
-        memcpy(token, c->text + at, T);
-        memcpy(target, c->text + at + 1, T);
+        tokens_copy(token, &c->tokens, at, T);
+        tokens_copy(target, &c->tokens, at + 1, T);
     }
 }
 
@@ -98,14 +96,18 @@ static int open_evaluation(struct run *r)
     int first = EVAL_SEQUENCES * r->ranks.rank / r->ranks.size;
     r->eval_count = EVAL_SEQUENCES * (r->ranks.rank + 1) / r->ranks.size - first;
     size_t T = (size_t)c->model.context, n = (size_t)r->eval_count;
-    size_t split = split_of(c), places = c->text_size - split - T;
-    r->eval_token = r->ops->alloc(r->dev, 2 * n * T + 1);
-    int rc = r->eval_token ? 0 : ranks_error(&r->ranks, "out of memory");
+    size_t split = split_of(c), places = c->tokens.n - split - T, bytes = 2 * n * T * TOKEN;
+    uint16_t *token = malloc(bytes + 1);
+    r->eval_token = r->ops->alloc(r->dev, bytes + 1);
+    int rc = token && r->eval_token ? 0 : ranks_error(&r->ranks, "out of memory");
     for (size_t i = 0; i < n && rc == 0; i++) {
-        const uint8_t *from = c->text + split + rng_at(0, (uint64_t)first + i) % places;
-        rc = put(r, r->eval_token + i * T, from, T);
-        rc = rc < 0 ? rc : put(r, r->eval_token + (n + i) * T, from + 1, T);
+        size_t at = split + rng_at(0, (uint64_t)first + i) % places;
+        tokens_copy(token + i * T, &c->tokens, at, T);
+        tokens_copy(token + (n + i) * T, &c->tokens, at + 1, T);
     }
+    if (rc == 0 && (rc = put(r, r->eval_token, token, bytes)) == 0)
+        rc = ranks_check(&r->ranks, r->ops->wait(r->dev)); /* before `token` is freed */
+    free(token);
     return rc;
 }
 
@@ -152,10 +154,10 @@ static int gradient(struct run *r, float sums[SUMS])
     r->ops->zero(r->dev, r->m.g, r->m.size * sizeof *r->m.g);
     r->ops->zero(r->dev, r->sums, SUMS * sizeof *r->sums);
     r->batch = loader_next(&r->loader);
-    if (put(r, r->token, r->batch, 2 * tokens) < 0)
+    if (put(r, r->token, r->batch, 2 * tokens * TOKEN) < 0)
         return -1;
     for (int i = 0; i < r->share; i += r->micro) {
-        const uint8_t *token = r->token + (size_t)i * T;
+        const uint16_t *token = r->token + (size_t)i * T;
         r->reducing = i + r->micro == r->share;
         model_forward(&r->m, token, r->micro);
         model_loss(&r->m, r->sums + SUM_LOSS, token + tokens, r->micro, scale);
@@ -182,7 +184,7 @@ static int dump_step(struct run *r, float loss)
 {
     size_t tokens = (size_t)r->share * (size_t)r->c->model.context;
     int ok = r->ops->get(r->dev, r->opt.state, r->m.g, r->m.params * sizeof *r->opt.state) == 0 &&
-             fwrite(r->batch, 2 * tokens, 1, r->dump) == 1 &&
+             fwrite(r->batch, 2 * tokens * TOKEN, 1, r->dump) == 1 &&
              fwrite(&loss, sizeof loss, 1, r->dump) == 1 &&
              fwrite(r->opt.state, sizeof *r->opt.state, r->m.params, r->dump) == r->m.params;
     return ok ? 0 : ranks_error(&r->ranks, "--dump: cannot write the file");
@@ -195,14 +197,13 @@ static int run_step(struct run *r)
     const struct train_config *c = r->c;
     float sums[SUMS];
     double begin = throughput_now_s();
-    profile_begin(&r->profile, r->step - r->first < c->profile);
+    int64_t done = r->step - r->first; /* the first step is the warm-up: libraries load code */
+    profile_begin(&r->profile, done > 0 && done <= c->profile);
     if (gradient(r, sums) < 0)
         return -1;
     ranks_end_step(&r->ranks);
-    if (sums[SUM_TERM] > 0 || sums[SUM_STOP] > 0) {
-        alarm(0); /* this rank no longer waits for other ranks */
+    if (sums[SUM_TERM] > 0 || sums[SUM_STOP] > 0)
         return sums[SUM_TERM] > 0 ? TRAIN_TERMINATED : TRAIN_STOPPED;
-    }
     r->loss = sums[SUM_LOSS];
     if (!isfinite(sums[SUM_LOSS]) || !isfinite(sums[SUM_SQUARES])) /* keeps the last checkpoint */
         return ranks_error(&r->ranks, "the loss is not finite (try: a smaller --lr)");
@@ -228,7 +229,7 @@ static int evaluate(struct run *r)
     r->ops->zero(r->dev, r->sums, SUMS * sizeof *r->sums);
     for (int i = 0; i < r->eval_count; i += r->m.batch) {
         int B = r->eval_count - i < r->m.batch ? r->eval_count - i : r->m.batch;
-        const uint8_t *token = r->eval_token + (size_t)i * T;
+        const uint16_t *token = r->eval_token + (size_t)i * T;
         model_forward(&r->m, token, B);
         model_loss(&r->m, r->sums, token + (size_t)r->eval_count * T, B, scale);
     }
@@ -240,29 +241,35 @@ static int evaluate(struct run *r)
 
 /* ---- the training --------------------------------------------------------------------------- */
 
-/* Returns a hash of the options that must be the same in the training that wrote a checkpoint and
- * in the one that resumes it. The precision, the number of ranks and the batch may differ. */
-static uint64_t config_hash(const struct train_config *c)
+/* Returns the head of this training's checkpoints: the options that must be the same in the
+ * training that resumes, or only those of the model. The precision, the number of ranks and the
+ * batch may differ. */
+static struct checkpoint_head describe(const struct run *r, bool all)
 {
-    const struct model_config *m = &c->model;
-    int counts[] = {m->layers,       m->channels, m->heads,  m->context,
-                    c->global_batch, c->steps,    c->warmup, c->seed};
-    float reals[] = {c->lr, c->decay};
-    uint64_t h = checkpoint_hash(CHECKPOINT_HASH_INIT, counts, sizeof counts);
-    h = checkpoint_hash(h, reals, sizeof reals);
-    return checkpoint_hash(h, &c->text_size, sizeof c->text_size);
+    const struct train_config *c = r->c;
+    struct checkpoint_head h = {.step = r->step,
+                                .bytes = OPTIMIZER_ARRAYS * r->m.params * sizeof *r->opt.state};
+    checkpoint_add(&h, "layers", "%d", c->model.layers);
+    checkpoint_add(&h, "channels", "%d", c->model.channels);
+    checkpoint_add(&h, "heads", "%d", c->model.heads);
+    checkpoint_add(&h, "context", "%d", c->model.context);
+    checkpoint_add(&h, "vocabulary", "%d", c->model.vocabulary);
+    if (!all)
+        return h;
+    checkpoint_add(&h, "global-batch", "%d", c->global_batch);
+    checkpoint_add(&h, "steps", "%d", c->steps);
+    checkpoint_add(&h, "warmup", "%d", c->warmup);
+    checkpoint_add(&h, "seed", "%d", c->seed);
+    checkpoint_add_real(&h, "lr", c->lr);
+    checkpoint_add_real(&h, "decay", c->decay);
+    checkpoint_add(&h, "tokens of data", "%zu", c->tokens.n);
+    return h;
 }
 
 /* Hands the state to the checkpoint's thread on rank 0. */
 static int save(struct run *r)
 {
-    const struct model_config *m = &r->c->model;
-    struct checkpoint_head h = {
-        .config = config_hash(r->c),
-        .step = r->step,
-        .values = {m->layers, m->channels, m->heads, m->context},
-        .bytes = OPTIMIZER_ARRAYS * r->m.params * sizeof *r->opt.state,
-    };
+    struct checkpoint_head h = describe(r, true);
     char why[1024];
     if (optimizer_get(&r->opt) < 0)
         return -1;
@@ -271,35 +278,43 @@ static int save(struct run *r)
     return 0;
 }
 
-/* Sets the weights to random values or to those of the checkpoint, which every rank reads. Checks
- * that all ranks have found the same checkpoint, or none. */
-static int init_state(struct run *r)
+/* Sets the state of rank 0 to initial weights, or to the checkpoint's. The other ranks read only
+ * the checkpoint's head, if they see it. Returns 1, 0 if there is none, or -1 after printing an
+ * error. */
+static int find_state(struct run *r)
 {
     const struct train_config *c = r->c;
     char why[1024] = "--eval: there is no checkpoint (try: --checkpoint DIR)";
-    struct checkpoint_head h = {0};
+    struct checkpoint_head h = describe(r, !c->evaluate);
+    size_t bytes = h.bytes;
     void *state = NULL;
-    int found = (c->resume || c->evaluate) && c->checkpoint_dir
-                    ? checkpoint_read(&h, &state, c->checkpoint_dir, TRAIN_CHECKPOINT,
-                                      c->evaluate ? 0 : config_hash(c), why, sizeof why)
-                    : 0;
-    size_t bytes = OPTIMIZER_ARRAYS * r->m.params * sizeof *r->opt.state;
+    int found = 0;
+    if ((c->resume || c->evaluate) && c->checkpoint_dir)
+        found = checkpoint_read(&h, r->ranks.rank == 0 ? &state : NULL, c->checkpoint_dir,
+                                TRAIN_CHECKPOINT, why, sizeof why);
     if (found > 0 && h.bytes != bytes)
         found = (snprintf(why, sizeof why, "the checkpoint is of a model of another size"), -1);
-    if (found == 0 && c->evaluate)
-        found = -1;
-    if (found < 0)
-        (void)ranks_error(&r->ranks, why);
-    if (found > 0)
+    if (found < 0 || (found == 0 && c->evaluate))
+        found = ranks_error(&r->ranks, why);
+    if (found > 0 && state)
         memcpy(r->opt.state, state, bytes);
-    free(state);
-    if (found == 0)
+    else if (found == 0 && r->ranks.rank == 0)
         model_init(&r->m, (uint64_t)c->seed, r->opt.state);
-    r->step = r->first = h.step;
-    float sums[SUMS] = {found < 0, (float)h.step};
+    free(state);
+    r->step = r->first = found > 0 ? h.step : 0;
+    return found;
+}
+
+/* Finds the state and distributes it. Checks that all ranks have found the same checkpoint, or
+ * none. */
+static int init_state(struct run *r)
+{
+    const struct train_config *c = r->c;
+    int found = find_state(r);
+    float sums[SUMS] = {found < 0, (float)r->step};
     if (put(r, r->sums, sums, sizeof sums) < 0 || get_sums(r, sums) < 0 || sums[0] > 0)
         return -1;
-    if (sums[1] != (float)h.step * (float)r->ranks.size)
+    if (sums[1] != (float)r->step * (float)r->ranks.size)
         return ranks_error(&r->ranks, "ranks found different checkpoints (try: a directory that "
                                       "all nodes share)");
     if (found > 0 && r->ranks.rank == 0 && !c->quiet)
@@ -330,6 +345,9 @@ static int choose_batch(struct run *r)
         return ranks_error(&r->ranks, "out of memory for activations (try: a smaller --batch or "
                                       "--batch-min, or --recompute)");
     r->limits.max = r->micro;
+    const char *attention = r->ops->info(r->dev)->attention;
+    if (r->ranks.rank == 0 && !c->quiet && attention[0])
+        printf("attention by %s\n", attention);
     return 0;
 }
 
@@ -388,7 +406,7 @@ static void print_results(struct run *r, int end)
     double peak = throughput_peak_cpu_core(&source), time = r->train_s > 0 ? r->train_s : 1;
     if (c->backend != &ops_cpu)
         peak = throughput_peak(r->ops->info(r->dev)->name, m->precision == OPS_BF16, &source);
-    int64_t matrices = (int64_t)m->channels * (12LL * m->layers * m->channels + MODEL_SYMBOLS);
+    int64_t matrices = (int64_t)m->channels * (12LL * m->layers * m->channels + m->vocabulary);
     int64_t steps = r->step - r->first, later = steps > 1; /* without the first step */
     double rate =
         (double)(steps - later) * c->global_batch * m->context / (later ? time - r->first_s : time);
@@ -398,11 +416,11 @@ static void print_results(struct run *r, int end)
         snprintf(mfu, sizeof mfu, "%.1f %%", 100 * flops / (peak * r->ranks.size));
     profile_print(&r->profile);
     if (steps > 0)
-        printf("loss %.6f\nthroughput %.0f tokens/s, MFU %s (%s), %d sequences at once\n"
+        printf("loss %.6f\nthroughput %.0f tokens/s, MFU %s (%s), %d sequence%s at once\n"
                "waiting %.1f %% for data, %.1f %% for collectives; %.1f %% of the communication is "
                "hidden\n",
-               (double)r->loss, rate, mfu, source, r->micro, 100 * r->loader.waited_s / time,
-               100 * r->ranks.waited_s / time,
+               (double)r->loss, rate, mfu, source, r->micro, r->micro == 1 ? "" : "s",
+               100 * r->loader.waited_s / time, 100 * r->ranks.waited_s / time,
                r->ranks.busy_ms > 0 ? 100 * r->ranks.hidden_ms / r->ranks.busy_ms : 0);
     if (end == TRAIN_DONE)
         printf("val_loss %.6f\n", (double)r->val_loss);
@@ -452,7 +470,7 @@ static int run_all(struct run *r)
 /* Gets memory for the optimizer's state, the batches and the sums. */
 static int reserve(struct run *r)
 {
-    size_t batch = 2 * (size_t)r->share * (size_t)r->c->model.context;
+    size_t batch = 2 * (size_t)r->share * (size_t)r->c->model.context * TOKEN;
     r->token = r->ops->alloc(r->dev, batch);
     r->sums = r->ops->alloc(r->dev, SUMS * sizeof(float));
     r->loader = (struct loader){.fill = fill_batch, .arg = r};
@@ -527,8 +545,8 @@ const char *train_batch(struct train_config *c, int ranks)
     if (c->global_batch % each == 0 && (!c->accumulate || c->global_batch == each * c->accumulate))
         return NULL;
     snprintf(why, sizeof why,
-             c->accumulate ? "--global-batch %d: not --batch * --accumulate * %d ranks"
-                           : "--global-batch %d: not a multiple of --batch * %d ranks",
-             c->global_batch, ranks);
+             c->accumulate ? "--global-batch %d: not --batch * --accumulate * %d rank%s"
+                           : "--global-batch %d: not a multiple of --batch * %d rank%s",
+             c->global_batch, ranks, ranks == 1 ? "" : "s");
     return why;
 }

@@ -7,6 +7,7 @@
 #include <drover.h>
 
 #include "model.h"
+#include "tokens.h"
 
 #define TRAIN_CHECKPOINT "gpt.ckpt"
 
@@ -24,12 +25,12 @@ struct train_config {
     int zero;                    /* share the optimizer's state out over the ranks (ZeRO stage 1) */
     int profile;                 /* number of steps */
     int evaluate, resume, quiet; /* evaluate: only that */
-    const char *checkpoint_dir, *comm, *data, *dump; /* NULL: none */
-    const uint8_t *text;
-    size_t text_size;
-    const char *prompt; /* of sample(): the text to continue, … */
-    int length;         /* … the number of bytes, … */
-    float temperature;  /* … and 0 for the likeliest */
+    const char *checkpoint_dir, *comm, *dump; /* NULL: none */
+    const char *data, *token_file;            /* a text, or tokens of 16 bits */
+    struct tokens tokens;                     /* of one of the two */
+    const char *prompt;                       /* of sample(): the text to continue, … */
+    int length;                               /* … the number of tokens, … */
+    float temperature;                        /* … and 0 for the likeliest */
 };
 
 /* Completes and checks accumulate and global_batch. Returns NULL, or what is wrong. */
@@ -39,6 +40,7 @@ const char *train_batch(struct train_config *c, int ranks);
  * the exit status: 0; 1 after printing an error to stderr; after SIGTERM, since the training is not
  * complete, what a shell reports for a program that SIGTERM has killed. */
 int train(const struct train_config *c, struct drover *d);
-/* Prints text that the checkpoint's model continues from the prompt; NULL: from a new line. Returns
- * the exit status. */
+/* Prints text that the checkpoint's model continues from the prompt; NULL: from a new line. If its
+ * vocabulary is not that of bytes, prompt and output are numbers of tokens. Returns the exit
+ * status. */
 int sample(const struct train_config *c);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,8 @@ struct prefix {
     char magic[8];
     struct checkpoint_head head;
 };
-static const char magic[8] = {'C', 'K', 'P', 'T', '0', '0', '0', '1'};
+static const char magic[8] = {'C', 'K', 'P', 'T',
+                              '0', '0', '0', '2'}; /* with the format's version */
 
 struct checkpoint {
     char dir[PATH_MAX], path[PATH_MAX], temporary[PATH_MAX];
@@ -31,6 +33,64 @@ uint64_t checkpoint_hash(uint64_t h, const void *bytes, size_t n)
     for (const unsigned char *p = bytes, *end = p + n; p < end; p++)
         h = (h ^ *p) * UINT64_C(1099511628211);
     return h;
+}
+
+void checkpoint_add(struct checkpoint_head *h, const char *name, const char *format, ...)
+{
+    struct checkpoint_fact *f = h->facts;
+    while (f->name[0])
+        f++;
+    va_list args;
+    va_start(args, format);
+    snprintf(f->name, sizeof f->name, "%s", name);
+    vsnprintf(f->value, sizeof f->value, format, args);
+    va_end(args);
+}
+
+void checkpoint_add_real(struct checkpoint_head *h, const char *name, float value)
+{
+    char text[32];
+    int digits = 1;
+    do
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+    while (strtof(text, NULL) != value && digits++ < 9); /* 9 are enough for any float */
+    checkpoint_add(h, name, "%s", text);
+}
+
+static const struct checkpoint_fact *fact(const struct checkpoint_head *h, const char *name)
+{
+    for (int i = 0; i < CHECKPOINT_FACTS && h->facts[i].name[0]; i++)
+        if (strcmp(h->facts[i].name, name) == 0)
+            return &h->facts[i];
+    return NULL;
+}
+
+const char *checkpoint_get(const struct checkpoint_head *h, const char *name)
+{
+    const struct checkpoint_fact *f = fact(h, name);
+    return f ? f->value : "";
+}
+
+/* Describes the first fact of `want` that `got` has not, or has with another value. Returns NULL if
+ * there is none. */
+static const char *difference(const struct checkpoint_head *got, const struct checkpoint_head *want)
+{
+    static char text[256];
+    for (int i = 0; i < CHECKPOINT_FACTS && want->facts[i].name[0]; i++) {
+        const struct checkpoint_fact *w = &want->facts[i], *g = fact(got, w->name);
+        int is_option = !strchr(w->name, ' ');
+        if (g && strcmp(g->value, w->value) == 0)
+            continue;
+        if (!g)
+            snprintf(text, sizeof text, "it has no %s, the options say %s", w->name, w->value);
+        else if (is_option)
+            snprintf(text, sizeof text, "it has %s %s, the options say %s (try: --%s=%s)", w->name,
+                     g->value, w->value, w->name, g->value);
+        else
+            snprintf(text, sizeof text, "it has %s %s, here are %s", g->value, w->name, w->value);
+        return text;
+    }
+    return NULL;
 }
 
 static uint64_t hash_of(const struct prefix *p, const void *state)
@@ -128,8 +188,29 @@ int checkpoint_close(struct checkpoint *c, char *why, size_t why_size)
     return rc;
 }
 
+/* Returns what is wrong with a prefix of which n bytes were read, or NULL. */
+static const char *check_prefix(const struct prefix *p, size_t n)
+{
+    static char text[160];
+    int known = n >= sizeof magic && memcmp(p->magic, magic, sizeof magic) == 0, zeros = 1;
+    char version[5] = "";
+    if (n >= sizeof magic && memcmp(p->magic, magic, 4) == 0)
+        memcpy(version, p->magic + 4, 4);
+    if (!known && strspn(version, "0123456789") == 4) {
+        snprintf(text, sizeof text,
+                 "it has version %s of the format, and this program reads %.4s (try: the program "
+                 "that wrote it, or another directory)",
+                 version, magic + 4);
+        return text;
+    }
+    for (int i = 0; i < CHECKPOINT_FACTS && n == sizeof *p; i++)
+        zeros &= !p->head.facts[i].name[sizeof p->head.facts[i].name - 1] &&
+                 !p->head.facts[i].value[sizeof p->head.facts[i].value - 1];
+    return known && zeros && n == sizeof *p ? NULL : "damaged, or not a checkpoint";
+}
+
 int checkpoint_read(struct checkpoint_head *h, void **state, const char *dir, const char *name,
-                    uint64_t config, char *why, size_t why_size)
+                    char *why, size_t why_size)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", dir, name);
@@ -143,18 +224,18 @@ int checkpoint_read(struct checkpoint_head *h, void **state, const char *dir, co
     const char *problem = NULL;
     if (!f || fstat(fileno(f), &st) < 0)
         problem = strerror(errno);
-    else if (fread(&p, sizeof p, 1, f) != 1 || memcmp(p.magic, magic, sizeof magic) != 0)
-        problem = "damaged, or not a checkpoint";
+    else if ((problem = check_prefix(&p, fread(&p, 1, sizeof p, f))))
+        ;
     else if ((n = p.head.bytes) != (uint64_t)st.st_size - sizeof p - sizeof hash)
         problem = "damaged: wrong size";
-    else if (!(bytes = malloc(n)))
+    else if (state && !(bytes = malloc(n)))
         problem = "out of memory";
-    else if (fread(bytes, 1, n, f) != n || fread(&hash, sizeof hash, 1, f) != 1)
+    else if (state && (fread(bytes, 1, n, f) != n || fread(&hash, sizeof hash, 1, f) != 1))
         problem = "cannot be read";
-    else if (hash != hash_of(&p, bytes))
+    else if (state && hash != hash_of(&p, bytes))
         problem = "damaged: wrong hash of its content";
-    else if (config && config != p.head.config)
-        problem = "from a training with other options";
+    else
+        problem = difference(&p.head, h);
     if (f)
         fclose(f);
     if (problem) {
@@ -162,6 +243,7 @@ int checkpoint_read(struct checkpoint_head *h, void **state, const char *dir, co
         return failed(why, why_size, path, problem);
     }
     *h = p.head;
-    *state = bytes;
+    if (state)
+        *state = bytes;
     return 1;
 }

@@ -6,6 +6,6 @@
 
 #ifdef __CUDACC__
 #define LAUNCH(kernel, grid, block, stream, ...) kernel<<<grid, block, 0, stream>>>(__VA_ARGS__)
-/* Aligned for nvcuda::wmma, which needs 32 bytes. */
-#define SHARED(type, name, count) __shared__ __align__(32) type name[count]
+/* Aligned for accesses of 16 bytes, the largest that a thread makes. */
+#define SHARED(type, name, count) __shared__ __align__(16) type name[count]
 #endif

@@ -70,15 +70,11 @@ static json_t *answer(struct study **s, const struct strbuf *line, struct err *e
     return study_answer(s, request, e);
 }
 
-/* {"error": text}. A message may quote bytes that are not UTF-8, or be cut within a character. */
+/* {"error": text} */
 static json_t *error_json(const struct err *e)
 {
     AUTO(free) char *text = xasprintf("%s%s%s", e->text, e->hint[0] ? "; try: " : "", e->hint);
-    json_t *v = json_string(text);
-    for (char *c = text; !v && *c; c++)
-        if ((unsigned char)*c >= 0x80)
-            *c = '?';
-    return json_pack("{s:o}", "error", v ? v : json_string(text));
+    return json_pack("{s:s}", "error", text);
 }
 
 static int serve(void)

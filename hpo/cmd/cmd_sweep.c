@@ -9,6 +9,7 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/plural.h"
 #include "common/strbuf.h"
 #include "common/yaml.h"
 #include "hpo/cmd/hpo_commands.h"
@@ -31,10 +32,19 @@ enum { DRY_TRIALS_MAX = 10 };
 /* ---- reading -------------------------------------------------------------------------------- */
 
 /* Reads the whole file. The caller frees *out. */
-static int read_text(char **out, const char *path, struct err *e)
+static int read_text(char **out, const struct sweep_options *o, struct err *e)
 {
     AUTO(strbuf) struct strbuf b = {0};
+    AUTO(free) char *stored = NULL;
+    const char *path = o->file;
     int rc = file_read(&b, path, YAML_SIZE_MAX + 1); /* yaml_read() refuses more */
+    bool is_name = rc == -ENOENT && sweep_dir_name_ok(path) &&
+                   sweep_dir_find(&stored, o->root, path, NULL) == 0;
+    if (is_name) {
+        AUTO(free) char *resume = sweep_options_command(o, "resume", path);
+        err_set(e, rc, "'%s' is a stored sweep, not a sweep file", path);
+        return err_hint(e, "%s", resume);
+    }
     if (rc < 0 && rc != -EFBIG)
         return err_set(e, rc, "sweep file '%s': %s", path, strerror(-rc));
     if (memchr(b.data, 0, b.len))
@@ -58,15 +68,57 @@ static char *name_of(const struct sweep_options *o, const struct spec *spec)
     return sweep_dir_slug(base);
 }
 
+/* Returns true if the stored file says the same, but for comments and a lower run_cap. `given` is
+ * spec_json() of the file at hand. */
+static bool is_same_sweep(const void *given, const char *stored)
+{
+    AUTO(spec) struct spec *spec = NULL;
+    if (stored_sweep_spec(&spec, stored, "sweep.yaml", NULL) < 0)
+        return false;
+    AUTO(json) json_t *a = json_copy((json_t *)given), *b = spec_json(spec);
+    json_int_t cap = json_integer_value(json_object_get(a, "run_cap"));
+    bool raised = spec->run_cap > 0 ? cap >= spec->run_cap : cap == 0;
+    json_object_del(a, "run_cap");
+    json_object_del(b, "run_cap");
+    return raised && json_equal(a, b);
+}
+
+/* If is_same_sweep(), takes the stored file of sweep `name` for that of the user, in `*text` and
+ * `spec`, and raises the sweep's run_cap to that of the user's file. Returns 1 if a coordinator is
+ * running, which then continues, otherwise 0. Errors as command_client_send(). */
+static int raise_run_cap(char **text, struct spec *spec, const char *name, const json_t *given,
+                         const struct sweep_options *o, struct err *e)
+{
+    AUTO(sweep_reader) struct sweep_reader *v = NULL;
+    if (o->restart || !*text || sweep_reader_open(&v, o->root, name, NULL) < 0 ||
+        strcmp(v->dir->file, *text) == 0 || !is_same_sweep(given, v->dir->file))
+        return 0;
+    int cap = (int)json_integer_value(json_object_get(given, "run_cap"));
+    int more = cap - v->spec->run_cap - v->columns->commands.raised;
+    free(*text);
+    *text = xstrdup(v->dir->file);
+    spec->run_cap = o->dry_run ? spec->run_cap : v->spec->run_cap;
+    if (more <= 0 || o->dry_run)
+        return 0;
+    bool applied_here = false;
+    AUTO(json) json_t *reply = NULL;
+    AUTO(json) json_t *command = json_pack("{s:s, s:i}", "verb", "add", "trials", more);
+    int rc = command_client_send(&reply, &applied_here, o->root, name, command, e);
+    if (rc == 0 && !o->quiet)
+        fprintf(stderr, "drover sweep: the run_cap of '%s' is raised to %d\n", name, cap);
+    return rc == 0 && !applied_here ? 1 : rc;
+}
+
 /* Returns the name of the sweep; the caller frees it. A sweep that has no name of the user's own
  * gets the next one that is free, if another file is stored under its name. */
-static char *choose_name(const struct sweep_options *o, const struct spec *spec, const char *text)
+static char *choose_name(const struct sweep_options *o, const struct spec *spec, const char *text,
+                         const json_t *given)
 {
     AUTO(free) char *name = name_of(o, spec);
     if (o->name || o->resume || o->restart)
         return TAKE(name);
-    char *chosen = sweep_dir_unused_name(
-        &(struct sweep_dir_opts){.root = o->root, .name = name, .file = text});
+    char *chosen = sweep_dir_unused_name(&(struct sweep_dir_opts){
+        .root = o->root, .name = name, .file = text, .same = is_same_sweep, .arg = given});
     if (strcmp(chosen, name) != 0 && !o->quiet)
         fprintf(stderr,
                 "drover sweep: '%s' is a sweep with another file, so this one is '%s' (--restart "
@@ -116,11 +168,12 @@ static int open_other(struct sweep_reader **out, const char *name, const char *r
 static char *import_text(const char *name, const struct warm_start_counts *n)
 {
     struct strbuf b = {0};
-    strbuf_printf(&b, "prior %s: %zu of %zu trials used", name, n->taken, n->done);
-    if (n->outside > 0)
-        strbuf_printf(&b, "; %zu outside the space", n->outside);
-    if (n->valueless > 0)
-        strbuf_printf(&b, "; %zu without a value for each metric", n->valueless);
+    strbuf_printf(&b, "prior %s: %zu of %zu trial%s used", name, n->taken, n->done,
+                  plural_s((long long)n->done));
+    const char *reason;
+    json_t *count;
+    json_object_foreach (n->left_out, reason, count)
+        strbuf_printf(&b, "; %lld left out: %s", (long long)json_integer_value(count), reason);
     return strbuf_take(&b);
 }
 
@@ -150,6 +203,7 @@ static int read_prior(json_t **out, char ***notices, const struct sweep_options 
         sweep_columns_view_free(&trials);
         json_array_append_new(from, json_string(v->dir->path));
         strv_push(notices, import_text(*name, &n));
+        json_decref(n.left_out);
     }
     if (o->prior)
         *out = json_pack("{s:O, s:O}", "from", from, "observations", observations);
@@ -201,7 +255,7 @@ static int dry_run(const struct coordinator_opts *c, const struct sweep_options 
 static int read_spec(struct spec **out, char **text, const struct sweep_options *o, struct err *e)
 {
     if (o->file) {
-        int rc = read_text(text, o->file, e);
+        int rc = read_text(text, o, e);
         return rc < 0 ? rc : stored_sweep_spec(out, *text, o->file, e);
     }
     AUTO(sweep_dir) struct sweep_dir *d = NULL;
@@ -284,11 +338,12 @@ static int sweep(const struct sweep_options *o, struct err *e)
     AUTO(spec) struct spec *spec = NULL;
     AUTO(free) char *text = NULL;
     AUTO(free) char *wdir = realpath(".", NULL);
-    AUTO(json) json_t *prior = NULL;
+    AUTO(json) json_t *prior = NULL, *given = NULL;
     AUTO(strv) char **notices = NULL;
     int slots = 0;
     if (read_spec(&spec, &text, o, e) < 0)
         return EXIT_STATUS_USAGE;
+    given = spec_json(spec); /* before the options change it */
     if (o->parallel > 0)
         spec->parallel = o->parallel;
     if (o->has_seed)
@@ -298,7 +353,7 @@ static int sweep(const struct sweep_options *o, struct err *e)
     sweep_run_print_notices(spec->notices, o);
     if (read_prior(&prior, &notices, o, spec, e) < 0)
         return EXIT_STATUS_USAGE;
-    AUTO(free) char *name = choose_name(o, spec, text);
+    AUTO(free) char *name = choose_name(o, spec, text, given);
     const char *listen = o->listen ? o->listen : hosts.fleet.hosts ? ":" : NULL;
     struct coordinator_opts config = {
         .spec = spec, .slots = slots, .listen = {listen, o->plain}, .remote_workers = hosts.fleet};
@@ -307,9 +362,11 @@ static int sweep(const struct sweep_options *o, struct err *e)
     config.run_message = (struct run_message_opts){spec, name, name, wdir ? wdir : "."};
     if (run_message_check(&config.run_message, e) < 0)
         return EXIT_STATUS_USAGE;
+    int rc = raise_run_cap(&text, spec, name, given, o, e);
+    if (rc != 0)
+        return rc < 0 ? EXIT_STATUS_USAGE : 0;
     if (o->dry_run) {
-        struct sweep_dir nowhere = {
-            .name = name, .path = name, .lock = -1, .seed = spec->seed, .prior = prior};
+        struct sweep_dir nowhere = {.name = name, .path = name, .seed = spec->seed, .prior = prior};
         config.dir = &nowhere;
         stored_sweep_apply(spec, &nowhere);
         sweep_run_print_notices(notices, o);
@@ -365,6 +422,16 @@ static const struct subcommand {
     {"rm", " NAME", "remove a sweep with all its files", cmd_sweep_rm},
 };
 
+static void print_help_of_resume(void)
+{
+    opt_print_help(stdout,
+                   &(struct opt_help){.program = "drover sweep resume",
+                                      .usage = "NAME [options]",
+                                      .summary = "Continues a sweep that was paused or stopped.",
+                                      .examples = "drover sweep resume digits"},
+                   sweep_options_rows);
+}
+
 static void print_help(void)
 {
     AUTO(strbuf) struct strbuf summary = {0};
@@ -388,22 +455,38 @@ static void print_help(void)
     printf("\n%s", strbuf_str(&words));
 }
 
-/* A mistyped command looks like the name of a file. Returns the command that was meant, or NULL. */
-static const char *meant_command(const char *word)
+/* Words of other programs for what a command does. */
+static const struct {
+    const char *word, *command;
+} other_words[] = {
+    {"status", "show"}, {"info", "show"},   {"describe", "show"}, {"get", "show"},
+    {"list", "ls"},     {"log", "logs"},    {"output", "logs"},   {"remove", "rm"},
+    {"delete", "rm"},   {"kill", "cancel"}, {"abort", "cancel"},  {"continue", "resume"},
+    {"rerun", "retry"}, {"help", "--help"},
+};
+
+/* A mistyped command looks like the name of a file. `next` is the word after it (NULL: none).
+ * Returns the command that was meant, "" if it is none of them, or NULL for a file. */
+static const char *meant_command(const char *word, const char *next)
 {
     const char *names[COUNT_OF(subcommands)];
     if (strpbrk(word, "-./") == word || access(word, F_OK) == 0)
         return NULL;
+    for (size_t i = 0; i < COUNT_OF(other_words); i++)
+        if (strcmp(other_words[i].word, word) == 0)
+            return other_words[i].command;
     for (size_t i = 0; i < COUNT_OF(subcommands); i++)
         names[i] = subcommands[i].name;
-    return opt_suggest(word, names, COUNT_OF(names));
+    const char *near = opt_suggest(word, names, COUNT_OF(names));
+    bool file = strpbrk(word, "./") || !next || *next == '-';
+    return near || file ? near : "";
 }
 
 static int unknown_command(const char *word, const char *meant)
 {
     struct err e = {0};
     err_set(&e, -EINVAL, "unknown command '%s'", word);
-    err_hint(&e, "drover sweep %s", meant);
+    err_hint(&e, "drover sweep %s", *meant ? meant : "--help  lists the commands");
     err_print(&e, log_program());
     return EXIT_STATUS_USAGE;
 }
@@ -420,14 +503,14 @@ int cmd_sweep(int argc, char **argv)
             return subcommands[i].run(argc, argv);
         break;
     }
-    const char *meant = word && word == argv[1] ? meant_command(word) : NULL;
+    const char *meant = word && word == argv[1] ? meant_command(word, argv[2]) : NULL;
     if (meant)
         return unknown_command(word, meant);
     struct sweep_options o;
     struct err e = {0};
     int rc = sweep_options_parse(&o, argc, argv, &e), status = 0;
     if (rc == OPT_HELP) {
-        print_help();
+        (strcmp(argv[0], "resume") == 0 ? print_help_of_resume : print_help)();
     } else {
         signal(SIGPIPE, SIG_IGN); /* a closed stdout must not end the sweep */
         status = rc < 0 ? EXIT_STATUS_USAGE : start(&o, argv[0], &e);

@@ -7,8 +7,8 @@
 
 #include "common/json.h"
 #include "common/strbuf.h"
-#include "common/yaml_scalar.h"
 #include "hpo/cmd/hpo_commands.h"
+#include "hpo/space/param_text.h"
 #include "hpo/store/command_client.h"
 
 struct control_options {
@@ -109,41 +109,6 @@ static json_t *retry_command(const struct control_options *o, char **words, stru
                : NULL;
 }
 
-/* Sets "optimizer.lr" in its group. Takes ownership of `value`. */
-static void set_param(json_t *params, char *name, json_t *value)
-{
-    for (char *dot; (dot = strchr(name, '.')); name = dot + 1) {
-        *dot = 0;
-        json_t *group = json_object_get(params, name);
-        if (!json_is_object(group)) {
-            group = json_object();
-            json_object_set_new(params, name, group);
-        }
-        params = group;
-    }
-    json_object_set_new(params, name, value);
-}
-
-static json_t *parse_params(char **words, struct err *e)
-{
-    AUTO(json) json_t *params = json_object();
-    for (; *words; words++) {
-        AUTO(free) char *name = xstrdup(*words);
-        char *value = strchr(name, '=');
-        const char *why = NULL;
-        if (value)
-            *value++ = 0;
-        json_t *v = value && *name ? yaml_scalar(value, &why) : NULL;
-        if (!v) {
-            err_set(e, -EINVAL, "--param '%s': %s%s", *words, why ? "the value " : "",
-                    why ? why : "not of the form NAME=VALUE");
-            return NULL;
-        }
-        set_param(params, name, v);
-    }
-    return TAKE(params);
-}
-
 static json_t *add_command(const struct control_options *o, char **words, struct err *e)
 {
     if ((o->params != NULL) + (o->json != NULL) + (o->trials != 0) != 1) {
@@ -154,9 +119,9 @@ static json_t *add_command(const struct control_options *o, char **words, struct
     if (o->trials)
         return json_pack("{s:s, s:i}", "verb", "add", "trials", o->trials);
     json_t *sets = NULL;
-    if (o->params)
-        sets = parse_params(o->params, e);
-    else if (json_parse(&sets, o->json, strlen(o->json), e) < 0)
+    if (o->params && param_text_set(&sets, o->params, e) < 0)
+        err_wrap(e, "--param");
+    else if (o->json && json_parse(&sets, o->json, strlen(o->json), e) < 0)
         err_wrap(e, "--json");
     if (!sets)
         return NULL;

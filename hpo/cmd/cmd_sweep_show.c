@@ -14,12 +14,12 @@
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/reader/sweep_reader.h"
 
-enum { CURVE_WIDTH = 40, OUTPUT_LINES = 10 };
+enum { CURVE_WIDTH = 40, OUTPUT_LINES = 10, TOP = 20 };
 
 struct show_options {
     const char *root;
     bool json, csv, curves, command;
-    int top;
+    int top; /* -1: not given */
 };
 
 #define DIR_OPTION \
@@ -83,11 +83,14 @@ static json_t *summary(const char *root, const char *name, struct err *e)
     struct lockfile_owner owner = sweep_dir_owner(v->dir);
     json_t *by = owner.held ? json_pack("{s:i,s:s}", "pid", (int)owner.pid, "host", owner.host)
                             : json_null();
-    return json_pack("{s:s,s:s,s:s,s:i,s:s,s:O?,s:o,s:o,s:o}", "name", name, "method",
-                     v->spec->method->name, "state", sweep_reader_state(v), "trials",
-                     (int)v->columns->count, "counts", strbuf_str(&counts), "best",
-                     json_object_get(t, "value"), "states", count_states(v), "coordinator", by,
-                     "age_s", age_of(v));
+    json_t *s = json_pack("{s:s,s:s}", "name", name, "method", v->spec->method->name);
+    sweep_reader_set_status(v, s);
+    AUTO(json)
+    json_t *rest = json_pack("{s:i,s:s,s:O?,s:o,s:o,s:o}", "trials", (int)v->columns->count,
+                             "counts", strbuf_str(&counts), "best", json_object_get(t, "value"),
+                             "states", count_states(v), "coordinator", by, "age_s", age_of(v));
+    json_object_update(s, rest);
+    return s;
 }
 
 /* "3 h": a whole number of the largest unit that fits. */
@@ -107,6 +110,7 @@ static void print_summary(const json_t *s)
 {
     const json_t *best = json_object_get(s, "best"), *by = json_object_get(s, "coordinator");
     const json_t *age = json_object_get(s, "age_s");
+    const char *reason = json_string_value(json_object_get(s, "reason"));
     printf("%-24s %-8s %-8s  %s", json_string_value(json_object_get(s, "name")),
            json_string_value(json_object_get(s, "method")),
            json_string_value(json_object_get(s, "state")),
@@ -118,6 +122,11 @@ static void print_summary(const json_t *s)
     if (json_is_object(by))
         printf("  process %d on %s", (int)json_integer_value(json_object_get(by, "pid")),
                json_string_value(json_object_get(by, "host")));
+    if (reason) {
+        AUTO(strbuf) struct strbuf b = {0};
+        utf8_add_line(&b, reason);
+        printf("  %s", strbuf_str(&b));
+    }
     putchar('\n');
 }
 
@@ -188,10 +197,10 @@ static void print_workers(struct strbuf *b, const struct sweep_reader *v)
         strbuf_puts(b, "worker ");
         utf8_add_line(b, node ? node : "?");
         int slots = (int)json_integer_value(json_object_get(w, "slots"));
-        strbuf_printf(b, ": %d of %d trials, %d CPU%s",
-                      (int)json_integer_value(json_object_get(w, "running")),
-                      (int)json_integer_value(json_object_get(w, "places")), slots,
-                      plural_s(slots));
+        int places = (int)json_integer_value(json_object_get(w, "places"));
+        strbuf_printf(b, ": %d of %d trial%s, %d CPU%s",
+                      (int)json_integer_value(json_object_get(w, "running")), places,
+                      plural_s(places), slots, plural_s(slots));
         int gpus = (int)json_integer_value(json_object_get(w, "gpus"));
         if (gpus > 0)
             strbuf_printf(b, ", %d GPU%s", gpus, plural_s(gpus));
@@ -215,7 +224,12 @@ static void print_view(const struct sweep_reader *v, int top, bool curves)
     strbuf_printf(&b, "%s: ", v->dir->name);
     progress_text_counts(&b, &c);
     strbuf_putc(&b, '\n');
+    sweep_reader_status_text(&b, v);
+    strbuf_putc(&b, '\n');
     print_workers(&b, v);
+    AUTO(free) char *note = sweep_reader_note(v);
+    if (note)
+        strbuf_printf(&b, "search  %s\n", note);
     if (!json_is_null(importance))
         progress_text_importance(&b, importance);
     strbuf_putc(&b, '\n');
@@ -256,6 +270,11 @@ static int check_show(const struct show_options *o, const char *trial, struct er
         return err_set(e, -EINVAL, "--json, --csv and --curves exclude each other");
     if (trial && (o->csv || o->curves))
         return err_set(e, -EINVAL, "%s shows all trials, not one", o->csv ? "--csv" : "--curves");
+    if (o->top >= 0 && (trial || o->csv || o->json))
+        return err_set(e, -EINVAL, "--top N is for the table and --curves, not for %s",
+                       trial    ? "one trial"
+                       : o->csv ? "--csv"
+                                : "--json");
     return 0;
 }
 
@@ -275,7 +294,7 @@ static int run_show(char **words, void *into, struct err *e)
     else if (o->json)
         sweep_reader_print_json(v, stdout);
     else
-        print_view(v, o->top, o->curves);
+        print_view(v, o->top < 0 ? TOP : o->top, o->curves);
     return 0;
 }
 
@@ -283,7 +302,7 @@ int cmd_sweep_show(int argc, char **argv)
 {
     static const struct command command = {
         .help =
-            {"drover sweep show", "NAME [TRIAL] [--top N] [--curves | --csv | --json]",
+            {"drover sweep show", "NAME [TRIAL] [[--top N] [--curves] | --csv | --json]",
              "Shows a sweep: its workers, what matters most, and its trials, the best first. With "
              "TRIAL, shows all about this trial.",
              "drover sweep show digits --top 5\ndrover sweep show digits 17\n"
@@ -291,7 +310,7 @@ int cmd_sweep_show(int argc, char **argv)
         .options = show_options,
         HPO_COMMAND_SWEEP(2),
         .run = run_show};
-    struct show_options o = {.root = "sweeps", .top = 20};
+    struct show_options o = {.root = "sweeps", .top = -1};
     return command_run(&command, &o, argc, argv);
 }
 

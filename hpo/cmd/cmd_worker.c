@@ -250,10 +250,17 @@ static int work(const struct worker_options *o, const char *endpoint, int *statu
         return rc;
     if (metrics)
         fprintf(stderr, "drover worker: metrics at %s\n", worker_metrics_url(metrics));
-    display = worker_display_open(c.client.endpoint, console_coloured(STDERR_FILENO));
+    display =
+        worker_display_open(c.client.endpoint, o->patience_s, console_coloured(STDERR_FILENO));
     c.arg = &(struct observers){display, metrics};
-    rc = worker_run(&c, g, e);
-    if (rc != -ETIMEDOUT)
+    while ((rc = worker_run(&c, g, e)) == -ESTALE && !o->lock) {
+        fprintf(stderr, "drover worker: %s; its trials are stopped, and this worker joins anew\n",
+                e->text);
+        *e = (struct err){0};
+    }
+    if (rc == -ESTALE) /* the coordinator that has the place now starts its own worker */
+        *status = 0;
+    else if (rc != -ETIMEDOUT)
         *status = EXIT_STATUS_USAGE;
     return rc;
 }

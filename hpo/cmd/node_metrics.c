@@ -25,7 +25,7 @@ int node_metrics_open(struct node_metrics **out, const char *gpus, struct err *e
     struct node_metrics *n = xzalloc(sizeof *n);
     n->host = xstrdup(topo_name(t));
     if (uuids)
-        n->monitor = job_monitor_open(uuids, NULL, NULL);
+        n->monitor = job_monitor_open(uuids, NULL, NULL, NULL);
     *out = n;
     return 0;
 }

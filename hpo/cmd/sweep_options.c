@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/strbuf.h"
 #include "hpo/cmd/hpo_commands.h"
+#include "hpo/coordinator/progress_text.h"
 #include "hpo/store/sweep_dir.h"
 #include "launcher/limits/job_clock.h"
 #include "launcher/metrics/metrics_address.h"
@@ -43,7 +45,7 @@ const struct opt sweep_options_rows[] = {
               struct sweep_options, worker_args),
     OPT_WORDS(0, "labels", "FILE", "with --place: file with labels of GPUs", struct sweep_options,
               worker_args),
-    OPT_WORDS(0, "hostfile|machinefile|f", "FILE", "start workers on these nodes, one per line",
+    OPT_WORDS('f', "hostfile|machinefile", "FILE", "start workers on these nodes, one per line",
               struct sweep_options, host_options),
     OPT_WORDS('H', "host", "LIST", "start workers on these nodes and slots: a:4,b:4",
               struct sweep_options, host_options),
@@ -124,6 +126,16 @@ int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct e
                         SWEEP_DIR_NAME_MAX);
     }
     return check_place(o, e);
+}
+
+char *sweep_options_command(const struct sweep_options *o, const char *command, const char *name)
+{
+    struct strbuf b = {0};
+    bool other_root = strcmp(o->root, "sweeps") != 0;
+    strbuf_printf(&b, "drover sweep %s ", command);
+    progress_text_shell(
+        &b, (char *[]){(char *)name, (char *)(other_root ? "--dir" : NULL), (char *)o->root, NULL});
+    return strbuf_take(&b);
 }
 
 void sweep_options_free(struct sweep_options *o)

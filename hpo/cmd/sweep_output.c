@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/opt.h"
+#include "common/plural.h"
 #include "hpo/worker/trial_dir.h"
 
 enum { CHUNK = 64 << 10 };
@@ -72,7 +73,8 @@ static bool list_files(struct strbuf *out, const char *dir)
         if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
             strbuf_printf(out, "  %s/\n", files[i]->d_name);
         else if (stat(path, &st) == 0)
-            strbuf_printf(out, "  %s  %lld bytes\n", files[i]->d_name, (long long)st.st_size);
+            strbuf_printf(out, "  %s  %lld byte%s\n", files[i]->d_name, (long long)st.st_size,
+                          plural_s(st.st_size));
         free(files[i]);
     }
     free(files);

@@ -3,20 +3,50 @@
 #include <math.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/json.h"
 #include "common/number_format.h"
+#include "common/own_process.h"
+#include "common/plural.h"
 #include "common/utf8.h"
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/reader/json_scan.h"
+#include "hpo/space/param_text.h"
+#include "hpo/worker/trial_dir.h"
 
 enum { PLOT_WIDTH = 60, PLOT_HEIGHT = 10 };
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-void sweep_print_command(struct strbuf *out, const struct spec *spec, char *const *argv)
+static void add_variable(struct strbuf *out, const char *name, const char *value)
 {
-    const struct resources *need = &spec->need;
+    AUTO(free) char *entry = xasprintf("%s=%s", name, value);
+    strbuf_puts(out, " -x ");
+    progress_text_shell(out, (char *[]){entry, NULL});
+}
+
+/* What a script that calls wandb.init() finds in a trial: the parameters, and the stand-in if it
+ * was that one which the script has imported. `dir` may not exist on this machine. */
+static void add_wandb(struct strbuf *out, const struct run_message_opts *m, const char *dir)
+{
+    AUTO(free) char *used = xasprintf("%s/wandb-stand-in", dir), *module = NULL;
+    AUTO(free) char *file = xasprintf("%s/config.yaml", dir), *config = realpath(file, NULL);
+    bool stand_in = access(used, F_OK) == 0 && own_process_share(&module, "trial", NULL) == 0;
+    if (!config || (!stand_in && !m->spec->wandb_real))
+        return;
+    add_variable(out, "WANDB_SWEEP_PARAM_PATH", config);
+    if (!stand_in)
+        return;
+    add_variable(out, "WANDB_SWEEP_ID", m->sweep);
+    add_variable(out, "PYTHONPATH", module);
+    strbuf_puts(out, "\"${PYTHONPATH:+:$PYTHONPATH}\"");
+}
+
+void sweep_print_command(struct strbuf *out, const struct run_message_opts *m, const char *dir,
+                         char *const *argv)
+{
+    const struct resources *need = &m->spec->need;
     strbuf_printf(out, "drover run -np %d", need->nodes * need->ranks);
     if (need->nodes > 1)
         strbuf_printf(out, " -N %d", need->ranks);
@@ -30,6 +60,8 @@ void sweep_print_command(struct strbuf *out, const struct spec *spec, char *cons
         if (gpus < need->ranks)
             strbuf_puts(out, " --oversubscribe");
     }
+    if (dir)
+        add_wandb(out, m, dir);
     strbuf_puts(out, " -- ");
     progress_text_shell(out, argv);
 }
@@ -39,9 +71,12 @@ int sweep_print_trial_command(struct strbuf *out, const struct run_message_opts 
 {
     AUTO(json) json_t *params = sweep_columns_params_json(c, trial);
     AUTO(strv) char **argv = NULL;
+    AUTO(free) char *root = trial_dir_path(m->dir, (int)trial);
+    int64_t lease = c->trials[trial].lease;
+    AUTO(free) char *dir = lease > 0 ? xasprintf("%s/%lld", root, (long long)lease) : NULL;
     int rc = run_message_argv(&argv, m, (int)trial, params, e);
     if (rc == 0)
-        sweep_print_command(out, m->spec, argv);
+        sweep_print_command(out, m, dir, argv);
     return rc;
 }
 
@@ -269,7 +304,8 @@ static void print_metrics(struct strbuf *out, const struct sweep_columns *c,
     }
     if (!curve || curve->count < 2)
         return;
-    strbuf_printf(out, "curve of %s, %zu points\n", spec->metrics[0].name, curve->count);
+    strbuf_printf(out, "curve of %s, %zu point%s\n", spec->metrics[0].name, curve->count,
+                  plural_s((long long)curve->count));
     sweep_print_plot(out, curve, PLOT_WIDTH, PLOT_HEIGHT);
 }
 
@@ -368,7 +404,7 @@ static void add_row(struct strbuf *out, const struct sweep_columns *c, size_t tr
     strbuf_printf(out, "%zu,%s,", trial, trial_state_name(t->state));
     if (!isnan(score))
         number_format(out, score);
-    size_t steps = 0;
+    const struct columns_metric *own = sweep_columns_find_metric(t, c->metric);
     for (int i = 0; i < name_count; i++) {
         const struct columns_metric *m = sweep_columns_metric(c, trial, text_at(c, names[i]));
         strbuf_putc(out, ',');
@@ -376,21 +412,22 @@ static void add_row(struct strbuf *out, const struct sweep_columns *c, size_t tr
             strbuf_printf(out, "%.0f", m->last);
         else if (m)
             number_format(out, m->last);
-        if (m && m->curve.count > steps)
-            steps = m->curve.count;
     }
-    for (size_t i = 0; i < c->param_count; i++) {
-        AUTO(strbuf) struct strbuf value = {0};
-        add_param(&value, sweep_columns_value(c, i, trial), c);
-        strbuf_putc(out, ',');
-        add_field(out, strbuf_str(&value));
-    }
-    strbuf_printf(out, ",%zu,", steps);
+    strbuf_printf(out, ",%zu,", own ? own->curve.count : 0);
     number_format(out, t->seconds);
     const int texts[] = {t->node, t->why, t->error};
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
         strbuf_putc(out, ',');
         add_field(out, text_at(c, texts[i]));
+    }
+    for (size_t i = 0; i < c->param_count; i++) {
+        struct columns_value v = sweep_columns_value(c, i, trial);
+        AUTO(strbuf) struct strbuf text = {0};
+        AUTO(json) json_t *value = v.kind == COLUMNS_ABSENT ? NULL : sweep_columns_value_json(c, v);
+        if (value)
+            param_text_add(&text, value);
+        strbuf_putc(out, ',');
+        add_field(out, strbuf_str(&text));
     }
     strbuf_puts(out, "\n");
 }
@@ -405,11 +442,12 @@ void sweep_print_csv(FILE *out, const struct sweep_columns *c)
         strbuf_putc(&b, ',');
         add_field(&b, text_at(c, names[i]));
     }
+    strbuf_puts(&b, ",steps,seconds,node,why,error");
     for (size_t i = 0; i < c->param_count; i++) {
         strbuf_putc(&b, ',');
         add_field(&b, c->params[i].name);
     }
-    strbuf_puts(&b, ",steps,seconds,node,why,error\n");
+    strbuf_putc(&b, '\n');
     for (size_t i = 0; i < c->count; i++) {
         add_row(&b, c, i, names, count);
         fputs(strbuf_str(&b), out);

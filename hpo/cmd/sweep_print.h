@@ -10,8 +10,10 @@
 #include "hpo/reader/sweep_reader.h"
 
 /* Appends "drover run -np 2 --cpus-per-rank 4 -- PROGRAM …", without a newline: what a shell needs
- * to run a trial with its resources. `argv` is the trial's. */
-void sweep_print_command(struct strbuf *out, const struct spec *spec, char *const *argv);
+ * to run a trial with its resources. `argv` is the trial's; `dir` is the directory of its last
+ * lease (NULL: none), which says if the program needs `wandb` to be as it was in the trial. */
+void sweep_print_command(struct strbuf *out, const struct run_message_opts *m, const char *dir,
+                         char *const *argv);
 
 /* The same for a trial of `m->spec`. Errors as run_message_argv(). */
 int sweep_print_trial_command(struct strbuf *out, const struct run_message_opts *m,

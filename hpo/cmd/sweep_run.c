@@ -97,7 +97,12 @@ static void on_limit(void *arg, enum job_limit limit)
     struct observers *all = arg;
     all->limited = true;
     all->limit = limit;
-    coordinator_interrupt(all->coord);
+    AUTO(strbuf) struct strbuf reason = {0};
+    /* Without times: it cannot be late yet. */
+    const struct job_limits_usage now = {.gpu_hours = job_clock_usage(all->clock).gpu_hours};
+    strbuf_puts(&reason, "it was stopped ");
+    job_limits_describe(&reason, all->limits, limit, &now);
+    coordinator_interrupt(all->coord, strbuf_str(&reason));
 }
 
 static const struct coordinator_events events = {
@@ -138,11 +143,17 @@ static bool has_result(const struct sweep_reader *v)
                                     : v->columns->states[TRIAL_DONE] > 0;
 }
 
-static void print_how_to_continue(const char *name, const struct sweep_options *o)
+/* After a sweep that was stopped, or has trials that would run again once the program is mended. */
+static void print_how_to_continue(const struct sweep_reader *v, bool stopped,
+                                  const struct sweep_options *o)
 {
-    bool other_root = strcmp(o->root, "sweeps") != 0;
-    fprintf(stderr, "drover sweep: stopped; continue with: drover sweep resume %s%s%s\n", name,
-            other_root ? " --dir " : "", other_root ? o->root : "");
+    const struct scheduler_counts n = sweep_reader_counts(v);
+    AUTO(free) char *resume = sweep_options_command(o, "resume", v->dir->name);
+    AUTO(free) char *retry = sweep_options_command(o, "retry --failed", v->dir->name);
+    if (stopped)
+        fprintf(stderr, "drover sweep: stopped; continue with: %s\n", resume);
+    else if (n.failed + n.oom + n.invalid > 0 && !o->quiet)
+        fprintf(stderr, "drover sweep: to run again what failed: %s && %s\n", retry, resume);
 }
 
 /* Prints what is stored, as `sweep show` would. `stopped` is the exit status of a sweep that was
@@ -154,11 +165,8 @@ static int finish(const struct run_message_opts *m, const struct sweep_options *
     if (sweep_reader_open(&v, o->root, m->sweep, e) < 0)
         return EXIT_STATUS_FAILED;
     print_result(v, m, o->json);
-    if (stopped) {
-        print_how_to_continue(m->sweep, o);
-        return stopped;
-    }
-    return has_result(v) ? 0 : EXIT_STATUS_FAILED;
+    print_how_to_continue(v, stopped, o);
+    return stopped ? stopped : has_result(v) ? 0 : EXIT_STATUS_FAILED;
 }
 
 /* ---- the dashboard -------------------------------------------------------------------------- */
@@ -228,6 +236,7 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
     }
     const struct progress_display_opts shown = {.name = c->dir->name,
                                                 .dir = c->dir->path,
+                                                .instance = c->dir->instance,
                                                 .spec = c->spec,
                                                 .quiet = o->quiet,
                                                 .colour = console_coloured(STDERR_FILENO)};

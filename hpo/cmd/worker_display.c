@@ -20,6 +20,7 @@ struct running {
 
 struct worker_display {
     const char *endpoint;
+    double patience_s;
     bool colour;
     struct terminal *terminal; /* NULL: stdout or stderr is not a terminal */
     char *sweep;               /* NULL: the worker has not joined */
@@ -43,6 +44,15 @@ static void print(const struct worker_display *d, const struct strbuf *b)
         fputs(strbuf_str(&line), stdout);
         fflush(stdout); /* at once in a pipe, too */
     }
+}
+
+static void on_waiting(struct worker_display *d)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    strbuf_printf(&b, "no coordinator answers at %s; trying for ", d->endpoint);
+    progress_text_seconds(&b, d->patience_s);
+    strbuf_puts(&b, " (--patience)");
+    print(d, &b);
 }
 
 static void on_joined(struct worker_display *d, const struct worker_notice *n)
@@ -100,7 +110,8 @@ static void on_frame(void *arg)
     int64_t now = clock_ms();
     terminal_size(d->terminal, &columns, &rows);
     if (d->sweep)
-        strbuf_printf(&b, "%s  %zu of %d slots  %d ended", d->sweep, d->count, d->slots, d->ended);
+        strbuf_printf(&b, "%s  %zu of %d slot%s  %d ended", d->sweep, d->count, d->slots,
+                      plural_s(d->slots), d->ended);
     else
         strbuf_printf(&b, "connecting to %s", d->endpoint);
     add_line(&lines, &b, columns, d->colour ? "\033[1m" : "");
@@ -129,6 +140,9 @@ void worker_display_notice(void *arg, const struct worker_notice *n)
         if (terminal_usable(TERMINAL_BLOCK) && isatty(STDOUT_FILENO))
             d->terminal = terminal_open(n->loop, TERMINAL_BLOCK, &events, d);
         break;
+    case WORKER_NOTICE_WAITING:
+        on_waiting(d);
+        break;
     case WORKER_NOTICE_JOINED:
         on_joined(d, n);
         break;
@@ -144,10 +158,11 @@ void worker_display_notice(void *arg, const struct worker_notice *n)
     }
 }
 
-struct worker_display *worker_display_open(const char *endpoint, bool colour)
+struct worker_display *worker_display_open(const char *endpoint, double patience_s, bool colour)
 {
     struct worker_display *d = xzalloc(sizeof *d);
     d->endpoint = endpoint;
+    d->patience_s = patience_s;
     d->colour = colour;
     return d;
 }

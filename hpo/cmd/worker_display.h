@@ -9,8 +9,9 @@
 
 struct worker_display;
 
-/* Borrows `endpoint`, at which the worker joins. colour: stderr shows colours. */
-struct worker_display *worker_display_open(const char *endpoint, bool colour);
+/* Borrows `endpoint`, at which the worker joins; it tries for `patience_s`. colour: stderr shows
+ * colours. */
+struct worker_display *worker_display_open(const char *endpoint, double patience_s, bool colour);
 /* Call it after worker_run(). */
 void worker_display_close(struct worker_display *d);
 AUTO_DEFINE(worker_display, struct worker_display *, worker_display_close)

@@ -56,6 +56,8 @@ void worker_metrics_notice(struct worker_metrics *m, const struct worker_notice 
     case WORKER_NOTICE_OPENED:
         metrics_server_start(m->server, n->loop, fill, m);
         break;
+    case WORKER_NOTICE_WAITING:
+        break;
     case WORKER_NOTICE_JOINED:
         free(m->sweep);
         m->sweep = xstrdup(n->sweep ? n->sweep : "");

@@ -45,7 +45,7 @@ void commit_batch_free(struct commit_batch *b);
 void commit_batch_request_reconnect(struct commit_batch *b, const char *worker);
 /* Acknowledges the lease's messages up to `seq`: one message, with the highest number. */
 void commit_batch_ack(struct commit_batch *b, const char *worker, int64_t lease, int64_t seq);
-/* Any action but SCHEDULER_ACT_HEALTH and SCHEDULER_ACT_END. */
+/* Any action but SCHEDULER_ACT_HEALTH, SCHEDULER_ACT_NOTICE and SCHEDULER_ACT_END. */
 void commit_batch_add_action(struct commit_batch *b, const struct scheduler_action *a);
 void commit_batch_record(struct commit_batch *b, const struct scheduler_record *r);
 

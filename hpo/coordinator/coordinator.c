@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <time.h>
 
 #include "common/clock.h"
@@ -63,12 +64,12 @@ static void show_health(struct coordinator *c, const char *worker)
         c->ev->notice(c->arg, strbuf_str(&b));
 }
 
-/* For readers, which have no scheduler: the sweep is over for the reason `text`. */
-static void store_ended(struct coordinator *c, const char *text)
+/* For readers, which have no scheduler: the sweep is over for the reason `ended`, or is left for
+ * the reason `left`; the other one is "". */
+static int store_end(struct coordinator *c, const char *ended, const char *left, struct err *e)
 {
-    struct err e = {0};
-    if (event_store_put(c->opts->dir->store, SWEEP_DIR_META_ENDED, text, &e) < 0)
-        coordinator_fail(c, &e);
+    int rc = event_store_put(c->opts->dir->store, SWEEP_DIR_META_ENDED, ended, e);
+    return rc < 0 ? rc : event_store_put(c->opts->dir->store, SWEEP_DIR_META_LEFT, left, e);
 }
 
 /* Passes an event to the scheduler; its records and actions join this batch. `seq`: of the worker's
@@ -99,10 +100,15 @@ static int handle_event(struct coordinator *c, const struct scheduler_event *ev,
         if (a->kind == SCHEDULER_ACT_END) {
             free(c->end_reason);
             c->end_reason = xstrdup(a->reason ? a->reason : "");
-            if (!c->signal && !scheduler_lacks_workers(c->sched))
-                store_ended(c, c->end_reason);
+            bool lacks = scheduler_lacks_workers(c->sched);
+            const char *left = lacks ? stop_reason_text(STOP_REASON_NO_WORKER) : "";
+            struct err failed = {0};
+            if (!c->signal && store_end(c, lacks ? "" : c->end_reason, left, &failed) < 0)
+                coordinator_fail(c, &failed);
         } else if (a->kind == SCHEDULER_ACT_HEALTH) {
             show_health(c, a->worker);
+        } else if (a->kind == SCHEDULER_ACT_NOTICE) {
+            c->ev->notice(c->arg, a->reason);
         } else {
             commit_batch_add_action(&c->batch, a);
         }
@@ -116,7 +122,7 @@ static void on_release_late(uv_timer_t *t);
 /* The sweep is over: workers are told to end. */
 static void release(struct coordinator *c)
 {
-    c->dismissed = true;
+    c->phase = COORDINATOR_RELEASES;
     uv_timer_start(&c->release, on_release_late, RELEASE_MS, 0);
     transport_server_broadcast(c->server, WIRE_DRAIN);
     c->releasing = 1 + (c->remote != NULL);
@@ -127,9 +133,9 @@ static void release(struct coordinator *c)
 
 void coordinator_stop_if_alone(struct coordinator *c)
 {
-    bool late = !uv_is_active((uv_handle_t *)&c->release);
-    if (c->dismissed && c->releasing == 0 &&
-        (late || worker_roster_count(transport_server_peers(c->server)) == 0))
+    bool alone =
+        c->phase == COORDINATOR_LATE || worker_roster_count(transport_server_peers(c->server)) == 0;
+    if (c->phase != COORDINATOR_SERVES && c->releasing == 0 && alone)
         uv_stop(&c->loop);
 }
 
@@ -159,7 +165,7 @@ static void commit(struct coordinator *c)
         return;
     c->ev->changed(c->arg, c->sched);
     set_deadline(c);
-    if (c->end_reason && !c->dismissed)
+    if (c->end_reason && c->phase == COORDINATOR_SERVES)
         release(c);
 }
 
@@ -220,10 +226,10 @@ void coordinator_on_gathered(uv_timer_t *t)
 static void on_release_late(uv_timer_t *t)
 {
     struct coordinator *c = t->data;
-    if (c->releasing == 0) {
-        uv_stop(&c->loop);
+    c->phase = COORDINATOR_LATE;
+    coordinator_stop_if_alone(c);
+    if (c->releasing == 0)
         return;
-    }
     log_warn("killing a worker that was started here: it did not exit within %d s",
              RELEASE_MS / 1000);
     kill_workers(c);
@@ -264,8 +270,14 @@ static void on_tick(uv_timer_t *t)
 {
     struct coordinator *c = t->data;
     uint64_t now = uv_now(&c->loop);
+    struct err lost = {0};
+    if (sweep_dir_beat(c->opts->dir, &lost) < 0) {
+        coordinator_fail(c, &lost);
+        return;
+    }
     /* Neither a drain nor the end waits for a worker that has missed three pings. */
-    int64_t lost_after = c->signal || c->dismissed ? 0 : c->opts->spec->lost_after_ms;
+    bool ends = c->signal || c->phase != COORDINATOR_SERVES;
+    int64_t lost_after = ends ? 0 : c->opts->spec->lost_after_ms;
     if (now - c->ticked_ms >= PAUSE_MS)
         transport_server_reset_deadlines(c->server); /* messages that arrived are not read yet */
     c->ticked_ms = now;
@@ -292,7 +304,10 @@ static struct command_mailbox *read_commands(struct coordinator *c)
         struct err e = {0};
         const struct scheduler_event ev = {.kind = SCHEDULER_EV_COMMAND,
                                            .data = (json_t *)command_mailbox_get(d, i)};
-        (void)apply_event(c, &ev, 0, &e); /* the reply carries the error */
+        if (sweep_dir_check_command(c->opts->dir, ev.data, &e) == 0)
+            (void)apply_event(c, &ev, 0, &e); /* the reply carries the error */
+        else
+            log_warn("%s", e.text);
         command_mailbox_set_reply(d, i, &e, c->sched, &c->out);
     }
     return d;
@@ -314,9 +329,12 @@ static void on_commands(uv_timer_t *t)
         finish_commands(c, d);
 }
 
-static void on_stop_request(void *arg, int number, bool again)
+/* `reason`: why readers say that the sweep is stopped. */
+static void interrupt(struct coordinator *c, int number, bool again, const char *reason)
 {
-    struct coordinator *c = arg;
+    struct err e = {0};
+    if (!c->signal && !c->end_reason && store_end(c, "", reason, &e) < 0)
+        coordinator_fail(c, &e);
     c->ev->interrupted(c->arg, again);
     c->signal = number;
     if (again) {
@@ -330,10 +348,16 @@ static void on_stop_request(void *arg, int number, bool again)
     coordinator_finish_batch(c);
 }
 
-void coordinator_interrupt(struct coordinator *c)
+static void on_stop_request(void *arg, int number, bool again)
+{
+    AUTO(free) char *reason = xasprintf("SIG%s stopped its coordinator", sigabbrev_np(number));
+    interrupt(arg, number, again, reason);
+}
+
+void coordinator_interrupt(struct coordinator *c, const char *reason)
 {
     if (!c->signal && !c->end_reason)
-        on_stop_request(c, SIGTERM, false);
+        interrupt(c, SIGTERM, false, reason);
 }
 
 static void on_local_exited(void *arg, const char *id)
@@ -392,6 +416,8 @@ static int replay_one(void *arg, const struct scheduler_record *r, int64_t msg, 
 {
     struct coordinator *c = arg;
     int64_t now = now_ms(c);
+    if (sweep_dir_beat(c->opts->dir, e) < 0) /* a long replay */
+        return e->code;
     if (r->at_ms > now)
         c->offset_ms += r->at_ms - now;
     int rc = scheduler_replay(c->sched, r, e);
@@ -410,7 +436,7 @@ static int replay(struct coordinator *c, struct err *e)
         return err_wrap(e, "sweep '%s'", c->opts->dir->name);
     scheduler_replayed(c->sched, now_ms(c));
     /* The first commit stores it. No loop exists yet that coordinator_fail() could stop. */
-    return event_store_put(c->opts->dir->store, SWEEP_DIR_META_ENDED, "", e);
+    return store_end(c, "", "its coordinator failed or was killed", e);
 }
 
 static int open_loop(struct coordinator *c, struct err *e)

@@ -66,8 +66,8 @@ int coordinator_run(struct coordinator *c, const struct coordinator_events *ev, 
                     struct err *e);
 
 /* Stops the sweep as SIGTERM does: coordinator_run() returns SIGTERM when the trials have stopped.
- * No effect if it stops already. For events of the loop. */
-void coordinator_interrupt(struct coordinator *c);
+ * No effect if it stops already. For events of the loop. `reason` is stored for readers. */
+void coordinator_interrupt(struct coordinator *c, const char *reason);
 
 /* Why the sweep is over, in words; NULL: it is not over. */
 const char *coordinator_end_reason(const struct coordinator *c);

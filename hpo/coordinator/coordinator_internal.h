@@ -9,6 +9,12 @@
 #include "hpo/coordinator/worker_roster.h"
 #include "hpo/transport/transport_server.h"
 
+enum coordinator_phase {
+    COORDINATOR_SERVES,
+    COORDINATOR_RELEASES, /* the sweep is over: workers were told, and their goodbye is awaited */
+    COORDINATOR_LATE,     /* they had enough time: only processes that were started here count */
+};
+
 struct coordinator {
     const struct coordinator_opts *opts;
     const struct coordinator_events *ev;
@@ -24,8 +30,8 @@ struct coordinator {
     struct local_worker_opts local_opts;
     struct local_worker *local;
     struct remote_workers *remote; /* NULL: none */
-    int releasing;                 /* of the two, once the sweep is over */
-    bool dismissed;                /* the sweep is over, and the workers were told */
+    enum coordinator_phase phase;
+    int releasing; /* of the two, once the sweep is over */
     struct scheduler *sched;
     struct scheduler_out out;
     struct message_dedup dedup;

@@ -10,9 +10,15 @@ enum { GATHER_MS = 4 /* that a report may wait for the commit */ };
 
 /* ---- messages of workers -------------------------------------------------------------------- */
 
-/* A report, or the end of a lease. */
+/* A report, or the end of a lease. Another sweep that was in this directory had leases of the same
+ * numbers. */
 static void on_numbered(struct coordinator *c, const char *worker, const struct wire_msg *m)
 {
+    if (m->instance != c->opts->dir->instance) {
+        log_warn("worker %s: dropped a '%s' of another sweep that was here", worker,
+                 wire_kind_name(m->kind));
+        return;
+    }
     enum message_dedup_verdict verdict = message_dedup_check(&c->dedup, m->lease, m->seq);
     if (verdict == MESSAGE_DEDUP_GAP) {
         commit_batch_request_reconnect(&c->batch, worker); /* it sends all again then */
@@ -24,9 +30,24 @@ static void on_numbered(struct coordinator *c, const char *worker, const struct 
     commit_batch_ack(&c->batch, worker, m->lease, m->seq);
 }
 
+/* The worker ends, or begins anew: with its first connection, maybe under the same id. */
+static void refuse(struct coordinator *c, const char *worker)
+{
+    struct err e = {0};
+    const struct wire_msg answer = {.kind = WIRE_FOREIGN};
+    log_warn("worker %s has served another sweep that was here: its results are refused", worker);
+    if (transport_server_send(c->server, worker, &answer, &e) < 0)
+        coordinator_fail(c, &e);
+    transport_server_forget(c->server, worker);
+}
+
 static void on_hello(struct coordinator *c, const char *worker, const struct wire_msg *m)
 {
     struct err e = {0};
+    if (m->instance && m->instance != c->opts->dir->instance) {
+        refuse(c, worker);
+        return;
+    }
     local_worker_hello(c->local, worker);
     /* A list of thousands takes long to write, and their connections are renewed frequently. */
     c->roster.changed |= !peer_table_find(transport_server_peers(c->server), worker)->renewed;
@@ -34,6 +55,7 @@ static void on_hello(struct coordinator *c, const char *worker, const struct wir
     if (!c->end_reason) {
         coordinator_step(c, &(struct scheduler_event){SCHEDULER_EV_HELLO, worker, 0, m->data}, 0);
         answer = (struct wire_msg){.kind = WIRE_REQUIREMENTS,
+                                   .instance = c->opts->dir->instance,
                                    .data = resources_json(&c->opts->spec->need)};
         json_object_set_new(answer.data, "sweep", json_string(c->opts->dir->name));
     }

@@ -14,9 +14,11 @@
 #include "hpo/coordinator/progress_frame.h"
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/coordinator/worker_roster.h"
+#include "hpo/spec/spec.h"
 #include "hpo/store/command_mailbox.h"
 #include "hpo/trial/metric_guess.h"
 #include "hpo/trial/trial.h"
+#include "launcher/io/metric_mapping.h"
 #include "launcher/io/terminal.h"
 
 enum {
@@ -35,6 +37,8 @@ struct progress_display {
     struct coordinator_view view;
     struct terminal *terminal; /* NULL: stderr is not a terminal, or `quiet` */
     bool metric_help;          /* was shown */
+    bool command_help;         /* was shown */
+    bool exploring;            /* the search's note was shown, and still holds */
     bool help;                 /* the keys are explained */
     bool paused;               /* as printed last */
     struct ids leased;         /* trials that workers have, in the order of their leases */
@@ -103,29 +107,85 @@ static void print_paused(struct progress_display *s, bool paused)
         progress_display_print(s, paused ? text : "drover sweep: resumed");
 }
 
-/* Shows once how a trial can report the metric: after the first one that ended well without it.
- * What its output has is shown if this machine sees the file. */
-static void help_with_metric(struct progress_display *s, const json_t *trial)
+/* Sets `*end` to the end of a stream of the trial's output, as a string; "" if this machine does
+ * not see the file. The caller frees it. */
+static void read_output(char **end, const struct progress_display *s, const json_t *trial,
+                        const char *stream)
 {
-    const char *metric = s->opts.spec->metrics[0].name;
-    const char *state = json_string_value(json_object_get(trial, "state"));
-    if (s->metric_help || !metric || trial_state_parse(state) != TRIAL_INVALID ||
-        json_object_get(json_object_get(trial, "metrics"), metric))
-        return;
-    s->metric_help = true;
     AUTO(strbuf) struct strbuf path = {0};
     progress_text_output(&path, trial, s->opts.dir);
-    strbuf_puts(&path, "/stdout");
-    static char output[OUTPUT_READ];
+    strbuf_printf(&path, "/%s", stream);
     AUTO(fd) int fd = open(strbuf_str(&path), O_RDONLY | O_CLOEXEC);
     off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
     off_t from = size > OUTPUT_READ ? size - OUTPUT_READ : 0;
-    ssize_t n = fd < 0 ? 0 : pread(fd, output, sizeof output, from);
-    AUTO(free) char *line = NULL, *pattern = NULL;
-    (void)metric_guess(&line, &pattern, output, n > 0 ? (size_t)n : 0, metric);
+    free(*end);
+    *end = xcalloc(OUTPUT_READ + 1, 1);
+    if (fd >= 0 && pread(fd, *end, OUTPUT_READ, from) < 0)
+        **end = '\0';
+}
+
+/* Returns the first metric that the trial has not reported, or NULL. */
+static const struct spec_metric *missing_metric(const struct spec *spec, const json_t *trial)
+{
+    const json_t *reported = json_object_get(trial, "metrics");
+    for (int i = 0; i < spec->metric_count; i++)
+        if (!json_object_get(reported, spec->metrics[i].name))
+            return &spec->metrics[i];
+    return NULL;
+}
+
+/* Shows once how a trial can report a metric: after the first one that ended well without it. What
+ * its output has is shown if this machine sees the file. */
+static void help_with_metric(struct progress_display *s, const json_t *trial)
+{
+    const struct spec *spec = s->opts.spec;
+    AUTO(json) json_t *others = json_copy(json_object_get(trial, "metrics"));
+    struct progress_text_metric m = {
+        .metric = missing_metric(spec, trial), .listed = spec->metric_count > 1, .others = others};
+    const char *state = json_string_value(json_object_get(trial, "state"));
+    if (s->metric_help || !m.metric || trial_state_parse(state) != TRIAL_INVALID)
+        return;
+    s->metric_help = true;
+    for (int i = 0; i < spec->metric_count; i++)
+        (void)json_object_del(others, spec->metrics[i].name); /* it may not be there */
+    AUTO(free) char *output = NULL, *line = NULL, *pattern = NULL;
+    read_output(&output, s, trial, "stdout");
+    (void)metric_guess(&line, &pattern, output, strlen(output), m.metric->name);
+    AUTO(json) json_t *mapping = line ? metric_mapping_read(line, strlen(line)) : NULL;
+    if (!line) {
+        read_output(&output, s, trial, "stderr");
+        m.on_stderr = metric_guess(&line, &pattern, output, strlen(output), m.metric->name);
+    }
+    if (!mapping) { /* the names of a mapping are reported */
+        m.line = line;
+        m.pattern = pattern;
+    }
     AUTO(strbuf) struct strbuf b = {0};
-    progress_text_metric_help(&b, metric, line, pattern);
+    progress_text_metric_help(&b, &m);
     print(s, strbuf_str(&b));
+}
+
+/* Shows once the `command` that a trial needs which did not understand its arguments. */
+static void help_with_command(struct progress_display *s, const json_t *trial)
+{
+    AUTO(free) char *output = NULL;
+    AUTO(strbuf) struct strbuf b = {0};
+    if (s->command_help)
+        return;
+    read_output(&output, s, trial, "stderr");
+    progress_text_command_help(&b, s->opts.spec->command, output);
+    s->command_help = b.len > 0;
+    print(s, strbuf_str(&b));
+}
+
+/* Prints the search's note once, when it begins to hold. */
+static void tell_note(struct progress_display *s, const struct scheduler *sched)
+{
+    AUTO(free) char *note = scheduler_note(sched);
+    AUTO(free) char *line = note && !s->exploring ? xasprintf("search: %s\n", note) : NULL;
+    s->exploring = note != NULL;
+    if (line)
+        print(s, line);
 }
 
 void progress_display_stored(struct progress_display *s, const struct scheduler *sched,
@@ -146,6 +206,7 @@ void progress_display_stored(struct progress_display *s, const struct scheduler 
     add_ended(s, scheduler_view(sched).trials[trial]);
     AUTO(json) json_t *t = scheduler_trial_json(sched, trial);
     help_with_metric(s, t);
+    tell_note(s, sched);
     const char *state = json_string_value(json_object_get(t, "state"));
     bool failed = state && !trial_has_signal((enum trial_state)trial_state_parse(state)) &&
                   json_object_get(t, "error");
@@ -159,6 +220,8 @@ void progress_display_stored(struct progress_display *s, const struct scheduler 
         strbuf_putc(&b, '\n');
     }
     print(s, strbuf_str(&b));
+    if (failed)
+        help_with_command(s, t);
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */
@@ -170,6 +233,7 @@ static void send_command(struct progress_display *s, json_t *command)
     struct err e = {0};
     if (!s->command && command_mailbox_set_id(command, &e)) {
         s->command = json_incref(command);
+        json_object_set_new(command, "instance", json_integer(s->opts.instance));
         s->submitted = false;
     }
     json_decref(command);
@@ -181,7 +245,7 @@ static void print_error(struct progress_display *s, const char *text)
     progress_display_print(s, line);
 }
 
-/* Submits the command when no other process has the mailbox open, then awaits its reply. */
+/* Submits the command, then awaits its reply. */
 static void continue_command(struct progress_display *s)
 {
     struct err e = {0};
@@ -190,7 +254,7 @@ static void continue_command(struct progress_display *s)
     if (!s->submitted) {
         int rc = command_mailbox_submit(s->opts.dir, s->command, &e);
         s->submitted = rc == 0;
-        if (rc == 0 || rc == -EBUSY)
+        if (rc == 0)
             return;
         print_error(s, e.text);
     } else {

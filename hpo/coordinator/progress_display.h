@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "common/mem.h"
 #include "hpo/coordinator/coordinator.h"
@@ -13,6 +14,7 @@ struct progress_display;
 
 struct progress_display_opts { /* all is borrowed */
     const char *name, *dir;    /* the sweep and its directory */
+    int64_t instance;          /* sweep_dir.h */
     const struct spec *spec;
     bool quiet;  /* show nothing */
     bool colour; /* stderr shows colours */

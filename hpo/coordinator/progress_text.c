@@ -4,14 +4,21 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/number_format.h"
 #include "common/redact.h"
 #include "common/utf8.h"
 #include "hpo/scheduler/worker_health.h"
 #include "hpo/spec/spec.h"
+#include "hpo/spec/trial_command.h"
 #include "hpo/worker/trial_dir.h"
 #include "launcher/io/terminal_text.h"
 
-enum { LINE_SHOWN = 160 /* of a trial's output */, LINE_MAX_SHOWN = 2000, AWAITED_MAX = 5 };
+enum {
+    LINE_SHOWN = 160 /* of a trial's output */,
+    LINE_MAX_SHOWN = 2000,
+    AWAITED_MAX = 5,
+    NAMES_SHOWN = 3
+};
 
 static const char *text_of(const json_t *trial, const char *key)
 {
@@ -187,25 +194,84 @@ static void add_yaml_quoted(struct strbuf *out, const char *text)
     strbuf_putc(out, '\'');
 }
 
-void progress_text_metric_help(struct strbuf *out, const char *metric, const char *line,
-                               const char *pattern)
+/* Appends a line of a hint: the metric in the sweep file, under this name. */
+static void add_metric(struct strbuf *out, const struct progress_text_metric *m, const char *name,
+                       const char *pattern, const char *why)
 {
-    if (line) {
-        strbuf_puts(out, "this line of its output looks like the metric:\n");
+    strbuf_printf(out, "    %s{name: ", m->listed ? "- " : "metric: ");
+    add_yaml_quoted(out, name);
+    if (m->metric->maximize)
+        strbuf_puts(out, ", goal: maximize");
+    if (m->metric->has_target) {
+        strbuf_puts(out, ", target: ");
+        number_format(out, m->metric->target);
+    }
+    if (pattern) {
+        strbuf_puts(out, ", pattern: ");
+        add_yaml_quoted(out, pattern);
+    }
+    strbuf_printf(out, "}    in %sthe sweep file%s\n", m->listed ? "`metrics` of " : "", why);
+}
+
+void progress_text_metric_help(struct strbuf *out, const struct progress_text_metric *m)
+{
+    const char *metric = m->metric->name, *name;
+    AUTO(free) char *example = xasprintf("%s: *([-+.0-9eE]+)", metric);
+    json_t *value;
+    int names = 0;
+    if (m->line) {
+        strbuf_printf(out, "this line of its %s looks like the metric%s:\n",
+                      m->on_stderr ? "stderr" : "output",
+                      m->on_stderr ? ", but metrics are read from stdout only" : "");
         size_t start = out->len;
-        strbuf_printf(out, "    %s", line);
+        strbuf_printf(out, "    %s", m->line);
         end_line(out, start, LINE_SHOWN);
     }
-    strbuf_printf(out, "a trial reports '%s' in one of three ways:\n    metric: {name: ", metric);
-    add_yaml_quoted(out, metric);
-    strbuf_puts(out, ", pattern: ");
-    AUTO(free) char *example = pattern ? NULL : xasprintf("%s: *([-+.0-9eE]+)", metric);
-    add_yaml_quoted(out, pattern ? pattern : example);
+    strbuf_printf(out, "a trial reports '%s' in one of three ways:\n", metric);
+    if (!m->line)
+        json_object_foreach ((json_t *)m->others, name, value)
+            if (names++ < NAMES_SHOWN)
+                add_metric(out, m, name, NULL, ": a name that it has reported");
+    if (m->line || names == 0)
+        add_metric(out, m, metric, m->pattern ? m->pattern : example,
+                   m->on_stderr ? ", and tqdm(…, file=sys.stdout) or "
+                                  "logging.StreamHandler(sys.stdout) in the program"
+                                : "");
     strbuf_printf(out,
-                  "}    in the sweep file\n"
                   "    print(json.dumps({\"%s\": value}))    in the program\n"
                   "    drover.report({\"%s\": value})    in the program, after import drover\n",
                   metric, metric);
+}
+
+void progress_text_command_help(struct strbuf *out, char *const *items, const char *output)
+{
+    static const struct {
+        const char *says, *macro, *why;
+    } rows[] = {
+        /* argparse, click, getopt_long() */
+        {"ignored explicit argument", "${args_no_boolean_flags}", "a flag takes no value"},
+        {"does not take a value", "${args_no_boolean_flags}", "a flag takes no value"},
+        {"doesn't allow an argument", "${args_no_boolean_flags}", "a flag takes no value"},
+        /* Hydra */
+        {"Could not override", "${args_append_hydra}", "Hydra adds a key by +"},
+        {"unrecognized arguments: --", "${args_no_hyphens}", "a program of Hydra takes NAME=VALUE"},
+    };
+    size_t at = 0;
+    while (at < COUNT_OF(rows) && !strstr(output, rows[at].says))
+        at++;
+    items = items ? items : trial_command_default;
+    for (char *const *item = items; at < COUNT_OF(rows) && *item; item++)
+        if (strcmp(*item, rows[at].macro) == 0)
+            return;
+    if (at == COUNT_OF(rows))
+        return;
+    strbuf_printf(out, "%s; in the sweep file:\n    command: [", rows[at].why);
+    for (char *const *item = items; *item; item++) {
+        bool args = strncmp(*item, "${args", 6) == 0;
+        strbuf_puts(out, item == items ? "" : ", ");
+        add_yaml_quoted(out, args ? rows[at].macro : *item);
+    }
+    strbuf_puts(out, "]\n");
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */

@@ -3,10 +3,10 @@
  * Trials are objects of scheduler_trial_json(). */
 #pragma once
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "common/json.h"
 #include "common/strbuf.h"
 #include "hpo/scheduler/scheduler.h"
 
@@ -24,10 +24,22 @@ void progress_text_awaited(struct strbuf *out, const json_t *workers, int64_t no
 void progress_text_ended(struct strbuf *out, const json_t *trial, const char *metric,
                          bool new_best);
 
-/* Appends how a program reports `metric`, for a sweep whose trial did not. `line` of the trial's
- * output looks like it, and `pattern` finds it there; both NULL: no line does. */
-void progress_text_metric_help(struct strbuf *out, const char *metric, const char *line,
-                               const char *pattern);
+struct progress_text_metric {         /* a metric that a trial did not report */
+    const struct spec_metric *metric; /* as in the sweep file */
+    bool listed;                      /* it is one of several, in `metrics` */
+    const json_t
+        *others; /* an object whose keys are other names that the trial has reported; NULL */
+    const char *line, *pattern; /* a line of its output that looks like the metric, and a pattern
+                                   that finds it there; both NULL: none */
+    bool on_stderr;             /* the line is there */
+};
+/* Appends how a program reports the metric. What stands for the sweep file can replace what is
+ * there: it has the metric's goal and target. */
+void progress_text_metric_help(struct strbuf *out, const struct progress_text_metric *m);
+
+/* Appends the `command` with which a sweep's program understands its arguments, if `output` of a
+ * trial that failed says that it does not; otherwise nothing. `items`: the sweep's command. */
+void progress_text_command_help(struct strbuf *out, char *const *items, const char *output);
 
 /* Appends "3.2 s", "1 min 15 s" or "1 h 02 min". */
 void progress_text_seconds(struct strbuf *out, double s);

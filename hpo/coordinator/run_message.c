@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/utf8.h"
 #include "hpo/spec/trial_command.h"
 #include "hpo/worker/trial_dir.h"
 
@@ -110,17 +111,20 @@ int run_message_data(json_t **out, const struct run_message_opts *opts, int tria
     int rc = run_message_argv(&argv, opts, trial, params, e);
     if (rc < 0)
         return rc;
+    AUTO(free) char *dir = trial_dir_path(opts->dir, trial);
+    bool valid = utf8_valid(dir) && utf8_valid(opts->wdir);
+    for (char **a = argv; *a; a++)
+        valid = valid && utf8_valid(*a);
+    if (!valid) /* another program or directory would be meant */
+        return err_set(e, -EINVAL, "trial %d: its command is not valid UTF-8", trial);
     json_t *words = json_array();
     for (char **a = argv; *a; a++)
         json_array_append_new(words, json_string(*a));
-    AUTO(free) char *dir = trial_dir_path(opts->dir, trial);
     json_t *data =
         json_pack("{s:i,s:s,s:s,s:s,s:o,s:[],s:O,s:I,s:o*,s:o*,s:O*}", "trial", trial, "sweep",
                   opts->sweep, "dir", dir, "wdir", opts->wdir, "argv", words, "env", "params",
                   params, "grace_ms", (json_int_t)s->grace_ms, "wandb_real",
                   s->wandb_real ? json_true() : NULL, "patterns", patterns_of(s), "peers", peers);
-    if (!data)
-        return err_set(e, -EINVAL, "trial %d: its command is not valid UTF-8", trial);
     *out = data;
     return 0;
 }

@@ -1,9 +1,8 @@
 /* run_message - the command of a trial, and the WIRE_RUN that carries it to a worker. */
 #pragma once
 
-#include <jansson.h>
-
 #include "common/err.h"
+#include "common/json.h"
 #include "hpo/spec/spec.h"
 
 struct run_message_opts {

@@ -2,6 +2,7 @@
  * learn. */
 #include <errno.h>
 #include <libgen.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +14,7 @@
 #include "hpo/exchange/exchange.h"
 #include "hpo/exchange/exchange_lines.h"
 #include "hpo/exchange/exchange_python.h"
+#include "hpo/space/space.h"
 #include "hpo/store/stored_sweep.h"
 #include "hpo/store/sweep_dir.h"
 
@@ -97,7 +99,7 @@ static int read_lines(struct import_trials *t, size_t *unfinished, const char *p
     if (rc < 0)
         return err_wrap(e, "--metric");
     rc = exchange_lines_read(t, unfinished, strbuf_str(&text), text.len, false, e);
-    for (int i = 0; i < t->metric_count; i++)
+    for (int i = 0; o->goal && i < t->metric_count; i++)
         t->metrics[i].maximize = maximizes(o);
     return rc < 0 ? err_wrap(e, "%s", path) : 0;
 }
@@ -151,9 +153,6 @@ static int64_t time_of(const json_t *trial, const char *key, int64_t otherwise)
     return ms > 0 ? ms : otherwise;
 }
 
-/* The reports of a trial: step -> values. Curves first; what has no curve, or another last value,
- * is reported at the last step. Returns a list of [step, values] in the order of steps (new
- * reference). */
 static int by_step(const void *a, const void *b)
 {
     double x = json_number_value(json_array_get(*(json_t *const *)a, 0));
@@ -185,28 +184,65 @@ static void add_value(json_t *by_text, double step, const char *name, json_t *va
     json_object_set(json_array_get(row, 1), name, value);
 }
 
-static json_t *reports_of(const json_t *trial)
+/* Returns the last step at which the curve has this value; NAN: it has it nowhere. */
+static double step_of(const json_t *curve, const json_t *value)
 {
-    AUTO(json) json_t *by_text = json_object();
-    json_t *curve, *point, *value;
+    double step = NAN;
+    for (size_t i = json_array_size(curve); i-- > 0 && isnan(step);) {
+        const json_t *point = json_array_get(curve, i);
+        if (json_is_number(value) &&
+            json_number_value(json_array_get(point, 1)) == json_number_value(value))
+            (void)json_as_number(&step, json_array_get(point, 0)); /* else NAN */
+    }
+    return step;
+}
+
+/* Returns the reports of a trial as a list of [step, values] (new reference). The curves come
+ * first, in the order of steps, and what has no curve, at the last step. A last value that is an
+ * earlier point is reported again. `best`: the value of this metric, NULL: none, is the best
+ * report; if its point was replaced, it comes first. */
+static json_t *reports_of(const json_t *trial, const char *best)
+{
+    AUTO(json) json_t *by_text = json_object(), *again = json_array();
+    json_t *curves = json_object_get(trial, "curves"), *curve, *point, *value;
     const char *name;
     size_t i;
     double step, last = 0;
-    json_object_foreach (json_object_get(trial, "curves"), name, curve)
+    json_object_foreach (curves, name, curve)
         json_array_foreach (curve, i, point) {
             if (json_as_number(&step, json_array_get(point, 0)) < 0)
                 continue;
             add_value(by_text, step, name, json_array_get(point, 1));
             last = step > last ? step : last;
         }
-    json_object_foreach (json_object_get(trial, "metrics"), name, value)
-        add_value(by_text, last, name, value);
-    return sorted(by_text);
+    json_object_foreach (json_object_get(trial, "metrics"), name, value) {
+        curve = json_object_get(curves, name);
+        size_t n = json_array_size(curve);
+        step = step_of(curve, value);
+        if (n > 0 && json_equal(json_array_get(json_array_get(curve, n - 1), 1), value))
+            continue;
+        if (!isnan(step))
+            json_array_append_new(again, json_pack("[f,{s:O}]", step, name, value));
+        else /* a curve has no point that is not finite */
+            add_value(by_text, n > 0 && !json_is_number(value) ? last + 1 : last, name, value);
+    }
+    json_t *list = sorted(by_text);
+    json_array_extend(list, again);
+    value = json_object_get(trial, "value");
+    curve = best ? json_object_get(curves, best) : NULL;
+    if (json_is_number(value) && json_array_size(curve) > 0 && isnan(step_of(curve, value)))
+        json_array_insert_new(
+            list, 0,
+            json_pack("[O,{s:O}]",
+                      json_array_get(json_array_get(curve, json_array_size(curve) - 1), 0), best,
+                      value));
+    return list;
 }
 
-static int write_reports(struct writer *w, const json_t *trial, int64_t begin_ms, int64_t end_ms)
+static int write_reports(struct writer *w, const struct import_trials *t, const json_t *trial,
+                         int64_t begin_ms, int64_t end_ms)
 {
-    AUTO(json) json_t *rows = reports_of(trial);
+    AUTO(json) json_t *rows = reports_of(trial, t->value_best ? t->metrics[0].name : NULL);
     size_t i, n = json_array_size(rows);
     json_t *row;
     int rc = 0;
@@ -237,7 +273,7 @@ static int write_trial(struct writer *w, const struct import_trials *t, const js
         rc = append(w, SCHEDULER_REC_LEASED, begin_ms, w->lease,
                     json_pack("{s:s, s:s}", "worker", "import", "node", node ? node : "import"));
     if (rc == 0)
-        rc = write_reports(w, trial, begin_ms, end_ms);
+        rc = write_reports(w, t, trial, begin_ms, end_ms);
     if (rc == 0)
         rc = append(w, SCHEDULER_REC_ENDED, end_ms, w->lease,
                     json_pack("{s:O, s:o, s:f, s:s*}", "state", json_object_get(trial, "state"),
@@ -264,7 +300,7 @@ static int write_trials(struct sweep_dir *d, const struct import_trials *t, cons
 }
 
 /* Stores the trials as a sweep `name` below `root` that has ended. Stores nothing on failure. */
-static int write_sweep(const struct import_trials *t, const char *root, const char *name,
+static int write_sweep(struct import_trials *t, const char *root, const char *name,
                        const char *source, struct err *e)
 {
     AUTO(free) char *file = NULL, *known = NULL;
@@ -274,6 +310,11 @@ static int write_sweep(const struct import_trials *t, const char *root, const ch
         rc = stored_sweep_spec(&spec, file, source, e);
     if (rc < 0)
         return rc;
+    json_t *trial;
+    size_t i;
+    json_array_foreach (t->trials, i, trial)
+        json_object_set_new(trial, "params",
+                            space_form(spec->space, json_object_get(trial, "params")));
     if (sweep_dir_find(&known, root, name, NULL) == 0) {
         err_set(e, -EEXIST, "there is a sweep '%s' in '%s'", name, root);
         return err_hint(e, "--name, or drover sweep rm %s", name);
@@ -316,6 +357,10 @@ static int import_file(const struct import_options *o, struct import_trials *t, 
            plural_s((long long)json_array_size(t->trials)));
     if (unfinished > 0)
         printf("; %zu had not ended", unfinished);
+    const char *renamed;
+    json_t *was;
+    json_object_foreach (t->renamed, renamed, was)
+        printf("\n  parameter '%s' is %s here", renamed, json_string_value(was));
     printf("\n  drover sweep show %s\n  drover sweep FILE --prior %s\n", name, name);
     return 0;
 }

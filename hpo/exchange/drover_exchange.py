@@ -161,22 +161,39 @@ def write_wandb(target, header, trials):
 
 
 def write_mlflow(target, header, trials):
-    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    """MLflow's store is SQLite: DIR/mlflow.db."""
+    import re
     from mlflow.entities import Metric, Param, RunTag
     from mlflow.tracking import MlflowClient
-    client = MlflowClient(tracking_uri="file://" + os.path.abspath(target))
+    os.makedirs(target, exist_ok=True)
+    target = os.path.abspath(target)
+    client = MlflowClient(tracking_uri=f"sqlite:///{target}/mlflow.db")
     found = client.get_experiment_by_name(header["name"])
-    experiment = found.experiment_id if found else client.create_experiment(header["name"])
+    experiment = found.experiment_id if found else client.create_experiment(header["name"], f"file://{urllib.parse.quote(target)}/artifacts")
+    keys = {}
+
+    def key(name):
+        """The name with the characters that MLflow allows. Other characters become '_', and two names stay two."""
+        if name not in keys:
+            new = re.sub(r"[^\w./ :-]", "_", name)[:250]
+            while new in keys.values():
+                new = new[:249] + "_"
+            keys[name] = new
+            if new != name:
+                print(f"drover export: --mlflow: '{name}' is '{new}' there", file=sys.stderr)
+        return keys[name]
+
     for t in trials:
         begin, end = t.get("leased_ms") or t["created_ms"], t.get("ended_ms")
         run = client.create_run(experiment, start_time=begin, run_name=f"trial-{t['id']}",
-                                tags={f"drover.{key}": str(value) for key, value in trial_facts(t).items()})
-        metrics = [Metric(name, number(value), end or begin, int(number(step)))
+                                tags={f"drover.{name}": str(value) for name, value in trial_facts(t).items()})
+        metrics = [Metric(key(name), number(value), end or begin, int(number(step)))
                    for name, curve in t["curves"].items() for step, value in curve]
-        params = [Param(name, str(plain(value))) for name, value in flat(t["params"], header).items()]
-        for i in range(0, max(len(metrics), 1), 1000):  # MLflow's limit of a batch
-            client.log_batch(run.info.run_id, metrics[i:i + 1000], params if i == 0 else [],
-                             [RunTag("drover.sweep", header["name"])] if i == 0 else [])
+        params = [Param(key(name), str(plain(value))) for name, value in flat(t["params"], header).items()]
+        for i in range(0, max(len(metrics), 1), 500):  # MLflow's limits of a batch: 1000 metrics, 100 parameters
+            client.log_batch(run.info.run_id, metrics[i:i + 500], [], [RunTag("drover.sweep", header["name"])] if i == 0 else [])
+        for i in range(0, len(params), 100):
+            client.log_batch(run.info.run_id, [], params[i:i + 100], [])
         status = "FINISHED" if t["state"] in ("done", "pruned") else "RUNNING" if t["state"] in RUNNING else "FAILED"
         if status != "RUNNING":
             client.set_terminated(run.info.run_id, status, end)
@@ -409,8 +426,29 @@ def role_of(name, metrics, params, prefixed):
     return None if own or params or prefixed else "param"
 
 
-def header_of(metrics, options, unfinished):
-    return {"metrics": [{"name": name, "goal": options["goal"] or "minimize"} for name in metrics], "unfinished": unfinished}
+def header_of(metrics, options, unfinished, **more):
+    return {"metrics": [{"name": name, "goal": options["goal"] or "minimize"} for name in metrics], "unfinished": unfinished, **more}
+
+
+# drover's own table: the metrics are between the first of these columns and the others, the parameters follow.
+OWN_FIRST, OWN_THEN = ["trial", "state", "value"], ["steps", "seconds", "node", "why", "error"]
+
+
+def own_roles(names):
+    """The roles of the columns of drover's own table, or None if it is another one."""
+    at = names.index("steps") if "steps" in names else 0
+    if names[:3] != OWN_FIRST or names[at:at + 5] != OWN_THEN:
+        return None
+    return [None, "state", "value", *["metric"] * (at - 3), None, "seconds", None, None, "error", *["param"] * (len(names) - at - 5)]
+
+
+def with_value(trial, metric, value):
+    """drover's own table has the value that counts beside the last one: a report before the last."""
+    last = trial["metrics"].get(metric)
+    if value is None or value == last:
+        return trial
+    return {**trial, "value": value, "metrics": {metric: value, **trial["metrics"]},
+            "curves": {metric: [[0, value], *([[1, last]] if isinstance(last, (int, float)) else [])]}}
 
 
 def read_csv(path, options):
@@ -425,36 +463,42 @@ def read_csv(path, options):
     if not rows:
         raise Refused("the file is empty")
     names = rows[0][1]
-    metrics = metrics or (["value"] if "value" in names else [])
+    own = None if params else own_roles(names)
+    metrics = metrics or [name for name, role in zip(names, own or []) if role == "metric"] or (["value"] if "value" in names else [])
     if not metrics:
         raise Refused("which column is the metric?", "--metric NAME")
     for name in [*metrics, *params]:
         if name not in names and name not in map(bare, names):
             raise Refused(f"there is no column '{name}'")
     prefixed = any(bare(name) != name for name in names)
-    roles = [role_of(name, metrics, params, prefixed) for name in names]
-    short = {name: name if name in params else bare(name) for name in names}
+    roles = own or [role_of(name, metrics, params, prefixed) for name in names]
+    short = {name: name if own or name in params else bare(name) for name in names}
     all_params = {short[name] for name, role in zip(names, roles) if role == "param"}
     trials = []
     for line, cells in rows[1:]:
         if len(cells) != len(names):
             raise Refused(f"line {line}: {len(cells)} cells, the header has {len(names)}")
         trial, values = {"state": "done", "metrics": {}}, {}
+        counted = None
         for name, role, text in zip(names, roles, cells):
             value = cell(text)
             if value is None:
                 continue
             if role == "param":
-                values[short[name]] = value
-            elif role == "metric" and metric(value) is not None:
+                values[short[name]] = text
+            elif role == "value":
+                counted = value
+            elif role == "metric" and name in metrics and metric(value) is not None:
                 trial["metrics"][name] = metric(value)
             elif role == "state":
                 trial["state"] = STATES.get(text.lower())
             elif role == "error" or role == "seconds" and isinstance(value, (int, float)):
                 trial[role] = text if role == "error" else value
-        trials.append({**trial, "params": nested(values, all_params)})
+        trials.append(with_value({**trial, "params": nested(values, all_params)}, metrics[0], counted))
     ended = [t for t in trials if t["state"]]
-    return header_of(metrics, options, len(trials) - len(ended)), ended
+    best = [(t["value"], t["metrics"][metrics[0]]) for t in ended if "value" in t and len(t["curves"][metrics[0]]) > 1]
+    goal = "maximize" if best and all(value > last for value, last in best) else "minimize"
+    return header_of(metrics, {**options, "goal": options["goal"] or goal}, len(trials) - len(ended), texts=True), ended
 
 
 def json_values(text):

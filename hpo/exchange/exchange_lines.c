@@ -120,6 +120,13 @@ static json_t *trial_json(const struct sweep_columns *c, size_t trial)
 {
     const struct columns_trial *t = &c->trials[trial];
     json_t *o = sweep_columns_trial_json(c, trial);
+    json_t *goals = json_object();
+    for (int i = 0; i < c->spec->metric_count; i++)
+        if (c->spec->metrics[i].name)
+            json_object_set_new(
+                goals, c->spec->metrics[i].name,
+                json_string(c->spec->metrics[i].maximize ? "maximize" : "minimize"));
+    json_object_set_new(o, "goals", goals);
     set_time(o, "created_ms", t->created_ms);
     set_time(o, "leased_ms", t->leased_ms);
     set_time(o, "ended_ms", t->ended_ms);
@@ -165,6 +172,7 @@ static int read_header(struct import_trials *out, size_t *unfinished, json_t *o,
                                           goal && strcmp(goal, "maximize") == 0, e);
     }
     out->parameters = json_incref(parameters);
+    out->texts = json_is_true(json_object_get(o, "texts"));
     *unfinished = (size_t)json_integer_value(json_object_get(o, "unfinished"));
     return rc;
 }
@@ -178,19 +186,14 @@ static bool has_ended(const char *state)
     return false;
 }
 
-/* Returns true if the trial's value is one of its curve that is not the last one. */
+/* Returns true if the trial has a curve and a value that is not the last one. */
 static bool has_best_value(const json_t *trial, const char *metric)
 {
-    json_t *value = json_object_get(trial, "value"), *point;
+    json_t *value = json_object_get(trial, "value");
     json_t *last = json_object_get(json_object_get(trial, "metrics"), metric);
-    size_t i;
-    if (!json_is_number(value) || !json_is_number(last) ||
-        json_number_value(value) == json_number_value(last))
-        return false;
-    json_array_foreach (json_object_get(json_object_get(trial, "curves"), metric), i, point)
-        if (json_number_value(json_array_get(point, 1)) == json_number_value(value))
-            return true;
-    return false;
+    bool is_last = json_is_number(last) && json_number_value(value) == json_number_value(last);
+    return json_is_number(value) && !is_last &&
+           json_array_size(json_object_get(json_object_get(trial, "curves"), metric)) > 0;
 }
 
 static int read_trial(struct import_trials *out, size_t *unfinished, json_t *o, struct err *e)
@@ -202,6 +205,17 @@ static int read_trial(struct import_trials *out, size_t *unfinished, json_t *o, 
     if (!has_ended(state)) {
         ++*unfinished;
         return 0;
+    }
+    json_t *goals = json_object_get(o, "goals"), *goal;
+    const char *name;
+    bool named = out->metric_count > 0;
+    json_object_foreach (goals, name, goal) {
+        bool maximize = json_is_string(goal) && strcmp(json_string_value(goal), "maximize") == 0;
+        for (int i = 0; i < out->metric_count; i++)
+            if (strcmp(out->metrics[i].name, name) == 0)
+                out->metrics[i].maximize = maximize;
+        if (!named && import_trials_add_metric(out, name, maximize, e) < 0)
+            return -EINVAL;
     }
     if (out->metric_count == 0 && json_object_size(metrics) > 1) {
         err_set(e, -EINVAL, "which of its metrics counts?");

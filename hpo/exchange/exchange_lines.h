@@ -1,7 +1,8 @@
 /* exchange_lines - a sweep as lines of JSON: what `drover export --jsonl` writes, and what
  * drover_exchange.py reads from its stdin and writes to its stdout.
  *
- * One line per trial: {"state", "params", "metrics": {name: number}, "value"?, "curves"?: {name:
+ * One line per trial: {"state", "params", "metrics": {name: number}, "value"?, "goals"?: {name:
+ * "minimize" or "maximize"} of the sweep's metrics, the first one first, "curves"?: {name:
  * [[step, value], …]}, "created_ms"?, "leased_ms"?, "ended_ms"?, "seconds"?, "node"?, "error"?}.
  * Times are milliseconds since 1970. "params" has groups as nested objects. Numbers that are not
  * finite are texts: "nan", "inf", "-inf".
@@ -11,7 +12,7 @@
  * "integer", "low", "high", "log", "step"?} or {"name", "kind": "choice", "choices"}]}. Of an
  * import:
  * {"metrics": [{"name", "goal"}], "parameters"?: as in a sweep file, "unfinished": number of trials
- * that are left out}. */
+ * that are left out, "texts"?: parameters are texts of a table's cells (param_text.h)}. */
 #pragma once
 
 #include <stdio.h>

@@ -54,9 +54,7 @@ int exchange_python_run(struct strbuf *answer, const struct exchange_python *x, 
     if (rc < 0)
         return rc;
     void (*pipe_action)(int) = signal(SIGPIPE, SIG_IGN); /* the module may end early */
-    FILE *to = fdopen(c.in, "w");
-    if (!to)
-        abort(); /* no memory */
+    FILE *to = xchecked(fdopen(c.in, "w"));
     if (x->write)
         written = x->write(to, x->arg);
     (void)fclose(to); /* `written` has the failure */

@@ -21,6 +21,8 @@ struct import_trials {
     /* The `parameters` of a sweep file, as far as the other tool has them; NULL: none. Ranges that
      * it lacks come from the values. */
     json_t *parameters;
+    bool texts;      /* their values are texts of param_text.h */
+    json_t *renamed; /* {name of the other tool: name here}; NULL: none */
     /* A list of trials as in exchange_lines.h. */
     json_t *trials;
 };
@@ -32,6 +34,7 @@ void import_trials_clear(struct import_trials *t);
 int import_trials_add_metric(struct import_trials *t, const char *name, bool maximize,
                              struct err *e);
 
-/* Returns the text of the sweep file, which the caller frees.
+/* Returns the text of the sweep file, which the caller frees. Parameters of the trials get names
+ * that a sweep file allows, and values instead of texts.
  *   -ENODATA  there is no trial, or no metric, or no parameter */
-int import_trials_file(char **out, const struct import_trials *t, const char *name, struct err *e);
+int import_trials_file(char **out, struct import_trials *t, const char *name, struct err *e);

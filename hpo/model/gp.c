@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/plural.h"
 #include "hpo/model/matern.h"
 
 enum { AT_ONCE = 64 }; /* number of points that are predicted in one block */
@@ -62,7 +63,8 @@ static int reserve(struct gp *g, size_t want, struct err *e)
     AUTO(free) double *l = cap < SIZE_MAX / cap ? try_calloc(cap * cap, sizeof *l) : NULL;
     AUTO(free) double *alpha = try_calloc(cap, sizeof *alpha);
     if (!x || !l || !alpha)
-        return err_set(e, -ENOMEM, "no memory for a model of %zu observations", want);
+        return err_set(e, -ENOMEM, "no memory for a model of %zu observation%s", want,
+                       plural_s((long long)want));
     if (g->n) {
         copy_rows(x, cap, g->x, g->cap, cols, g->n);
         copy_rows(l, cap, g->l, g->cap, g->n, g->n);
@@ -126,7 +128,8 @@ static int factor_rest(struct gp *g, size_t count, struct err *e)
     double *rest = g->l + g->n * g->cap + g->n;
     AUTO(free) double *kept = try_calloc(count, count * sizeof *kept);
     if (!kept)
-        return err_set(e, -ENOMEM, "no memory for a model of %zu observations", g->n + count);
+        return err_set(e, -ENOMEM, "no memory for a model of %zu observation%s", g->n + count,
+                       plural_s((long long)(g->n + count)));
     copy_rows(kept, count, rest, g->cap, count, count);
     for (double jitter = 0; jitter <= jitter_max; jitter = jitter > 0 ? 10 * jitter : jitter_min) {
         copy_rows(rest, g->cap, kept, count, count, count);
@@ -135,8 +138,8 @@ static int factor_rest(struct gp *g, size_t count, struct err *e)
         if (cholesky(rest, count, g->cap))
             return 0;
     }
-    return err_set(e, -EDOM, "the covariance of %zu observations is not positive definite",
-                   g->n + count);
+    return err_set(e, -EDOM, "the covariance of %zu observation%s is not positive definite",
+                   g->n + count, plural_s((long long)(g->n + count)));
 }
 
 int gp_add(struct gp *g, const struct kernel_points *x, const double *noise, struct err *e)
@@ -196,6 +199,25 @@ void gp_targets(struct gp *g, const double *y)
     solve(g, CblasTrans, g->alpha);
 }
 
+double gp_skill(const struct gp *g, const double *y)
+{
+    size_t n = g->n;
+    AUTO(free) double *unit = xcalloc(n + 1, sizeof *unit);
+    double mean = 0, error = 0, spread = 0;
+    for (size_t i = 0; i < n; i++)
+        mean += y[i] / (double)n;
+    for (size_t i = 0; i < n; i++) {
+        memset(unit, 0, n * sizeof *unit);
+        unit[i] = 1;
+        solve(g, CblasNoTrans, unit); /* its square is element (i, i) of the inverse covariance */
+        double miss = g->alpha[i] / cblas_ddot((int)n, unit, 1, unit, 1);
+        double plain = (y[i] - mean) * (double)n / ((double)n - 1);
+        error += miss * miss;
+        spread += plain * plain;
+    }
+    return n > 1 && spread > 0 ? 1 - error / spread : 0;
+}
+
 /* ---- prediction ----------------------------------------------------------------------------- */
 
 struct chunk { /* a block of the predicted points */
@@ -205,6 +227,7 @@ struct chunk { /* a block of the predicted points */
     double *k, *v;
     double *slope;        /* (1 + groups) rows of n per point; NULL: no slopes are needed */
     double *point, *work; /* cols numbers; n numbers */
+    bool mean_only;       /* v is not needed */
 };
 
 /* Computes the covariances k of the chunk's points, and v = L^-1 k for all of them with one
@@ -219,6 +242,8 @@ static void cross(const struct gp *g, struct chunk *c)
         point_of(c->at, c->first + i, g->shape->cols, c->point);
         kernel_row(&g->kernel, &seen, c->point, &out);
     }
+    if (c->mean_only)
+        return;
     memcpy(c->v, c->k, c->count * n * sizeof *c->v);
     cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)c->count,
                 (int)n, 1, g->l, (int)g->cap, c->v, (int)n);
@@ -229,7 +254,8 @@ static void moments(const struct gp *g, const struct chunk *c, double *mean, dou
     for (size_t i = 0; i < c->count; i++) {
         const double *k = c->k + i * g->n, *v = c->v + i * g->n;
         mean[i] = g->mean + cblas_ddot((int)g->n, k, 1, g->alpha, 1);
-        var[i] = fmax(kernel_self(&g->kernel) - cblas_ddot((int)g->n, v, 1, v, 1), var_min);
+        if (var)
+            var[i] = fmax(kernel_self(&g->kernel) - cblas_ddot((int)g->n, v, 1, v, 1), var_min);
     }
 }
 
@@ -261,7 +287,7 @@ void gp_predict(const struct gp *g, const struct kernel_points *at, double *mean
     size_t n = g->n, cols = g->shape->cols, rows = dmean ? 2 + 1 + g->shape->groups : 2;
     size_t most = at->n < AT_ONCE ? at->n : AT_ONCE;
     AUTO(free) double *block = xcalloc(most * rows * n + cols + n + 1, sizeof *block);
-    struct chunk c = {.at = at, .k = block, .v = block + most * n};
+    struct chunk c = {.at = at, .k = block, .v = block + most * n, .mean_only = !var};
     c.slope = dmean ? block + 2 * most * n : NULL;
     c.point = block + most * rows * n;
     c.work = c.point + cols;
@@ -269,7 +295,7 @@ void gp_predict(const struct gp *g, const struct kernel_points *at, double *mean
         c.count = at->n - c.first < AT_ONCE ? at->n - c.first : AT_ONCE;
         if (n)
             cross(g, &c);
-        moments(g, &c, mean + c.first, var + c.first);
+        moments(g, &c, mean + c.first, var ? var + c.first : NULL);
         if (!dmean)
             continue;
         if (n)

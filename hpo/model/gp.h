@@ -49,6 +49,12 @@ AUTO_DEFINE(gp, struct gp *, gp_free)
  * factor are computed. */
 int gp_add(struct gp *g, const struct kernel_points *x, const double *noise, struct err *e);
 
+/* Returns how well each value is predicted from all others: 1 - (sum of squared errors) / (the same
+ * if each is predicted by the mean of the others). 1 is perfect; the mean has 0. `y`
+ * has the values of gp_targets(). Returns 0 for fewer than two observations, and if all values are
+ * equal. The hyperparameters stay as they are (R&W eq. 5.12). Costs N^3 / 3 flops. */
+double gp_skill(const struct gp *g, const double *y);
+
 /* Removes all observations after the first n. */
 void gp_cut(struct gp *g, size_t n);
 
@@ -58,6 +64,7 @@ void gp_targets(struct gp *g, const double *y);
 
 /* Computes the posterior mean and variance of f (not of y) at the n points of `at` (R&W eq. 2.25,
  * 2.26), and their derivatives by the coordinates: dmean and dvar have n rows of `cols` numbers;
- * both NULL: not needed. Variances are never below 1e-14. Costs n N^2 flops. */
+ * both NULL: not needed. Variances are never below 1e-14. `var` NULL, without
+ * derivatives: the mean alone. Costs n N^2 flops; the mean alone n N calls of the kernel. */
 void gp_predict(const struct gp *g, const struct kernel_points *at, double *mean, double *var,
                 double *dmean, double *dvar);

@@ -279,13 +279,12 @@ static void end_lease(struct sweep_columns *c, const struct event_store_row *r, 
 }
 
 static struct columns_metric *metric_of(struct sweep_columns *c, struct columns_trial *t,
-                                        const char *key, bool *is_new)
+                                        const char *key)
 {
     int name = text_table_add(&c->texts, key, strlen(key));
     for (int i = 0; i < t->metric_count; i++)
         if (t->metrics[i].name == name)
             return &t->metrics[i];
-    *is_new = true;
     t->metrics = xrealloc(t->metrics, (size_t)t->metric_count + 1, sizeof *t->metrics);
     struct columns_metric *m = &t->metrics[t->metric_count++];
     *m = (struct columns_metric){.name = name};
@@ -311,26 +310,19 @@ static int apply_report(struct sweep_columns *c, struct columns_trial *t,
 {
     if (!isfinite(f->step) || !f->values)
         return damaged(r, "a report without a step or values", e);
-    if (t->points_lease != t->lease) {
-        for (int i = 0; i < t->metric_count; i++)
-            trial_curve_cut(&t->metrics[i].curve, f->step, maximizes(c, &t->metrics[i]));
-        t->points_lease = t->lease;
-        t->last_step = -INFINITY;
-    }
     struct json_scan s = json_scan_begin(f->values);
     for (struct json_scan_member v; json_scan_next(&s, &v);) {
-        bool is_new = false;
         if (!v.is_number)
             continue;
-        struct columns_metric *m = metric_of(c, t, v.key, &is_new);
+        struct columns_metric *m = metric_of(c, t, v.key);
+        if (m->lease != t->lease)
+            trial_curve_cut(&m->curve, f->step, maximizes(c, m));
         if (isfinite(v.number))
             trial_curve_put(&m->curve, f->step, v.number, maximizes(c, m));
-        if (is_new || f->step >= t->last_step) {
-            m->last = v.number;
-            m->is_integer = v.kind == JSON_SCAN_INTEGER;
-        }
+        m->lease = t->lease;
+        m->last = v.number;
+        m->is_integer = v.kind == JSON_SCAN_INTEGER;
     }
-    t->last_step = fmax(t->last_step, f->step);
     return s.failed ? damaged(r, "its values are malformed", e) : 0;
 }
 

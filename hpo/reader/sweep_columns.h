@@ -23,7 +23,8 @@
 struct columns_metric { /* of one trial */
     int name;           /* index of its name in `texts` */
     bool is_integer;    /* `last` was written without a point */
-    double last;        /* the last value, which may not be finite */
+    double last;        /* the value that was reported last, which may not be finite */
+    int64_t lease;      /* the last lease that has reported it */
     struct trial_curve curve;
 };
 
@@ -37,9 +38,7 @@ struct columns_trial {
     bool added;                     /* the user has added the trial */
     struct columns_metric *metrics; /* the metrics that it has reported */
     int metric_count;
-    int64_t points_lease; /* the last lease with a report; 0: none */
-    double last_step;     /* the highest step under this lease */
-    int64_t changed_seq;  /* number of the trial's last record in the store */
+    int64_t changed_seq; /* number of the trial's last record in the store */
 };
 
 struct columns_lease { /* leases[lease - 1] */

@@ -37,9 +37,7 @@ const struct columns_metric *sweep_columns_metric(const struct sweep_columns *c,
 double sweep_columns_score(const struct sweep_columns *c, size_t trial)
 {
     const struct columns_metric *m = sweep_columns_find_metric(&c->trials[trial], c->metric);
-    if (!m || m->curve.count == 0)
-        return NAN;
-    return c->spec->value_last ? m->curve.points[m->curve.count - 1].value : m->curve.best;
+    return !m ? (double)NAN : c->spec->value_last ? m->curve.last : m->curve.best;
 }
 
 int sweep_columns_best(const struct sweep_columns *c)
@@ -155,9 +153,8 @@ static struct trial *trial_of(const struct sweep_columns *c, size_t i)
     json_decref(t->metrics);
     t->metrics = metrics_json(c, from);
     const struct columns_metric *m = sweep_columns_find_metric(from, c->metric);
-    for (size_t k = 0; m && k < m->curve.count; k++)
-        trial_curve_put(&t->curve, m->curve.points[k].step, m->curve.points[k].value,
-                        c->spec->metrics[0].maximize);
+    if (m)
+        trial_curve_copy(&t->curve, &m->curve);
     return t;
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "common/json.h"
+#include "hpo/reader/sweep_status.h"
 #include "hpo/samplers/sampler.h"
 #include "hpo/samplers/sweep_analysis.h"
 #include "hpo/space/distribution.h"
@@ -110,25 +111,43 @@ struct scheduler_counts sweep_reader_counts(const struct sweep_reader *v)
 
 /* Returns true if nothing is left to do: the coordinator has stored the end, or all trials have
  * ended. */
-static bool is_done(const struct sweep_reader *v)
+static bool is_done(const struct sweep_reader *v, const char *ended)
 {
-    AUTO(free) char *ended = NULL;
     struct scheduler_counts c = sweep_reader_counts(v);
     int open = c.waiting + c.running + c.stopping + c.paused;
-    if (event_store_get(&ended, v->dir->store, SWEEP_DIR_META_ENDED, NULL) == 0 && ended)
+    if (ended)
         return *ended && open == 0;
     return open == 0 && c.total_wanted >= 0 && v->columns->count >= (size_t)c.total_wanted;
 }
 
-const char *sweep_reader_state(const struct sweep_reader *v)
+/* `ended` and `left` hold what the status borrows; the caller frees them. */
+static struct sweep_status status_of(const struct sweep_reader *v, char **ended, char **left)
 {
-    bool coordinated = sweep_dir_owner(v->dir).held;
-    struct sweep_commands changed = v->columns->commands;
-    if (changed.stopped)
-        return "stopped";
-    if (!coordinated && is_done(v))
-        return "finished";
-    return changed.paused ? "paused" : coordinated ? "running" : "stopped";
+    if (event_store_get(ended, v->dir->store, SWEEP_DIR_META_ENDED, NULL) < 0)
+        *ended = NULL;
+    if (event_store_get(left, v->dir->store, SWEEP_DIR_META_LEFT, NULL) < 0)
+        *left = NULL;
+    return sweep_status_of(&(struct sweep_status_facts){.coordinated = sweep_dir_owner(v->dir).held,
+                                                        .paused = v->columns->commands.paused,
+                                                        .stopped = v->columns->commands.stopped,
+                                                        .done = is_done(v, *ended),
+                                                        .ended = *ended,
+                                                        .left = *left});
+}
+
+void sweep_reader_set_status(const struct sweep_reader *v, json_t *o)
+{
+    AUTO(free) char *ended = NULL, *left = NULL;
+    struct sweep_status s = status_of(v, &ended, &left);
+    json_object_set_new(o, "state", json_string(s.state));
+    json_object_set_new(o, "reason", s.reason ? json_text(s.reason) : json_null());
+}
+
+void sweep_reader_status_text(struct strbuf *out, const struct sweep_reader *v)
+{
+    AUTO(free) char *ended = NULL, *left = NULL;
+    struct sweep_status s = status_of(v, &ended, &left);
+    sweep_status_text(out, &s);
 }
 
 /* Returns, for each worker, the number of trials that it runs or has a reservation for: {worker id:
@@ -182,23 +201,39 @@ static struct trial_view sample(const struct sweep_reader *v, size_t max)
     return sweep_columns_view(v->columns, ids, kept);
 }
 
-int sweep_reader_recommended(const struct sweep_reader *v)
+/* Asks the sampler, with its model state, for the best trial and for its note (NULL: not needed).
+ * Leaves both as they are if there is no model, or if there are too many trials. */
+static void ask_sampler(const struct sweep_reader *v, int *best, char **note)
 {
-    int chosen = -1, best = sweep_columns_best(v->columns);
     /* Only a method that learns has a model. */
     if (!v->spec->method->learns_from_warm_start || v->columns->count > READER_ANALYSED_MAX)
-        return best;
+        return;
     struct sampler_objective objectives[SPEC_METRICS_MAX];
     struct sampler_task task;
     sampler_task_of_spec(&task, objectives, v->spec, NULL);
-    struct sampler *sampler = sampler_new(sampler_of(v->spec->method), &task);
+    AUTO(sampler) struct sampler *sampler = sampler_new(sampler_of(v->spec->method), &task);
     AUTO(json) json_t *model_state = sweep_columns_model_state(v->columns);
     struct trial_view all = sweep_columns_all(v->columns);
     sampler_restore(sampler, model_state);
-    chosen = sampler_best(sampler, &all);
+    if (best)
+        *best = sampler_best(sampler, &all);
+    if (note)
+        *note = sampler_note(sampler, &all);
     sweep_columns_view_free(&all);
-    sampler_free(sampler);
-    return chosen >= 0 ? chosen : best;
+}
+
+int sweep_reader_recommended(const struct sweep_reader *v)
+{
+    int chosen = -1;
+    ask_sampler(v, &chosen, NULL);
+    return chosen >= 0 ? chosen : sweep_columns_best(v->columns);
+}
+
+char *sweep_reader_note(const struct sweep_reader *v)
+{
+    char *note = NULL;
+    ask_sampler(v, NULL, &note);
+    return note;
 }
 
 /* `resamples`: for the ranges of the shares; 0: the shares. */
@@ -259,9 +294,12 @@ static json_t *best_json(const struct sweep_reader *v)
 void sweep_reader_print_json(const struct sweep_reader *v, FILE *out)
 {
     json_t *pareto = sweep_reader_pareto(v);
+    AUTO(json) json_t *status = json_object();
+    sweep_reader_set_status(v, status);
     print_member(out, "{", "name", json_string(v->dir->name));
     print_member(out, ",", "method", json_string(v->spec->method->name));
-    print_member(out, ",", "state", json_string(sweep_reader_state(v)));
+    print_member(out, ",", "state", json_incref(json_object_get(status, "state")));
+    print_member(out, ",", "reason", json_incref(json_object_get(status, "reason")));
     print_member(out, ",", "best", best_json(v));
     if (pareto)
         print_member(out, ",", "pareto", pareto);

@@ -8,6 +8,7 @@
 
 #include "common/err.h"
 #include "common/mem.h"
+#include "common/strbuf.h"
 #include "hpo/reader/sweep_columns.h"
 #include "hpo/scheduler/scheduler.h"
 #include "hpo/spec/spec.h"
@@ -28,9 +29,11 @@ AUTO_DEFINE(sweep_reader, struct sweep_reader *, sweep_reader_close)
 /* Reads the records that are new since the last call. Errors are those of event_store_read(). */
 int sweep_reader_update(struct sweep_reader *v, struct err *e);
 
-/* Returns "running", "paused" (by the user), "finished" or "stopped" (by the user, or because no
- * coordinator is running). */
-const char *sweep_reader_state(const struct sweep_reader *v);
+/* Sets the members "state" and "reason" (a string or null) of `o` to sweep_status_of() the sweep.
+ */
+void sweep_reader_set_status(const struct sweep_reader *v, json_t *o);
+/* Appends them as sweep_status_text() does. */
+void sweep_reader_status_text(struct strbuf *out, const struct sweep_reader *v);
 
 struct scheduler_counts sweep_reader_counts(const struct sweep_reader *v);
 
@@ -38,8 +41,12 @@ struct scheduler_counts sweep_reader_counts(const struct sweep_reader *v);
  * with the best value if there is no model. The call may fit a model. */
 int sweep_reader_recommended(const struct sweep_reader *v);
 
+/* Returns sampler_note() of all trials, which the caller frees; NULL: nothing. */
+char *sweep_reader_note(const struct sweep_reader *v);
+
 /* Prints the output of `sweep show --json` in one line, trial by trial:
- * {"name","method","state","best","pareto"?,"importance","trials":[…],"workers":[…]}. `best` is
+ * {"name","method","state","reason","best","pareto"?,"importance","trials":[…],"workers":[…]}.
+ * `best` is
  * {"id","value","params"} or null. */
 void sweep_reader_print_json(const struct sweep_reader *v, FILE *out);
 
@@ -49,7 +56,7 @@ enum { READER_ANALYSED_MAX = 5000 };
 json_t *sweep_reader_importance(const struct sweep_reader *v);
 /* Returns sweep_analysis_importance_ranges() of at most READER_RESAMPLED_MAX trials, with
  * READER_RESAMPLES samples. The rest as above. */
-enum { READER_RESAMPLED_MAX = 2000, READER_RESAMPLES = 20 };
+enum { READER_RESAMPLED_MAX = 2000, READER_RESAMPLES = 10 };
 json_t *sweep_reader_importance_ranges(const struct sweep_reader *v);
 /* Returns sweep_analysis_front() (new reference), or NULL if there are fewer than two
  * objectives. */

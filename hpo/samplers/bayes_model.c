@@ -170,6 +170,26 @@ static double fit_transform(struct bayes_model *m, const struct bayes_data *d,
     return density;
 }
 
+/* Returns gp_skill() of the chosen observations `few` of `d`. */
+static double skill(const struct bayes_model *m, const struct bayes_data *d,
+                    const struct bayes_data *few)
+{
+    AUTO(gp) struct gp *g = gp_new(m->shape, m->params[m->kind]);
+    AUTO(free) double *z = xcalloc(few->n, 2 * sizeof *z);
+    double *var = z + few->n;
+    struct output_transform w;
+    struct err e = {0};
+    output_transform_fit(&w, m->kind, d->y, d->n);
+    for (size_t i = 0; i < few->n; i++) {
+        z[i] = output_transform_value(&w, few->y[i]);
+        var[i] = transformed_var(&w, few, i);
+    }
+    if (gp_add(g, &(struct kernel_points){few->x, few->n, few->cap}, var, &e) < 0)
+        return 0;
+    gp_targets(g, z);
+    return gp_skill(g, z);
+}
+
 /* Chooses the output transform and rough hyperparameters with few observations, and refines the
  * hyperparameters with more. */
 static void fit(struct bayes_model *m, const struct bayes_data *d)
@@ -191,6 +211,8 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
             chosen = how.kind;
         }
     }
+    m->kind = chosen;
+    m->skill = skill(m, d, &how.few);
     bayes_model_data_free(&how.few);
     if (d->n > FIT_FEW) {
         how = (struct fitting){.kind = chosen, .evals = EVALS_FINE};
@@ -198,7 +220,6 @@ static void fit(struct bayes_model *m, const struct bayes_data *d)
         fit_transform(m, d, &how);
         bayes_model_data_free(&how.few);
     }
-    m->kind = chosen;
     m->fitted = d->n;
     m->surprised = false;
     m->unsaved = true;
@@ -311,6 +332,7 @@ struct bayes_model *bayes_model_copy(const struct bayes_model *m)
     struct bayes_model *copy = bayes_model_new(m->shape);
     copy->fitted = m->fitted;
     copy->kind = m->kind;
+    copy->skill = m->skill;
     for (int kind = 0; kind < OUTPUT_TRANSFORM_KINDS; kind++)
         memcpy(copy->params[kind], m->params[kind], param_count(m) * sizeof **m->params);
     return copy;
@@ -340,8 +362,8 @@ json_t *bayes_model_save(struct bayes_model *m)
             json_array_append_new(list, json_real(m->params[kind][i]));
         json_array_append_new(lists, list);
     }
-    return json_pack("{s:I, s:i, s:o}", "n", (json_int_t)m->fitted, "warp", (int)m->kind, "params",
-                     lists);
+    return json_pack("{s:I, s:i, s:f, s:o}", "n", (json_int_t)m->fitted, "warp", (int)m->kind,
+                     "skill", m->skill, "params", lists);
 }
 
 bool bayes_model_restore(struct bayes_model *m, const json_t *model_state)
@@ -364,6 +386,8 @@ bool bayes_model_restore(struct bayes_model *m, const json_t *model_state)
     for (size_t k = 0; k < OUTPUT_TRANSFORM_KINDS; k++)
         for (size_t i = 0; i < param_count(m); i++)
             m->params[k][i] = json_number_value(json_array_get(json_array_get(lists, k), i));
+    const json_t *skill = json_object_get(model_state, "skill");
+    m->skill = json_is_number(skill) ? json_number_value(skill) : 1; /* older states have none */
     m->fitted = (size_t)n;
     m->kind = (enum output_transform_kind)kind;
     gp_free(m->gp);

@@ -40,6 +40,7 @@ struct bayes_model { /* only bayes_model.c changes the fields */
     size_t fitted; /* number of observations at the last fit; 0: no fit yet */
     enum output_transform_kind kind;
     double *params[OUTPUT_TRANSFORM_KINDS];
+    double skill;   /* gp_skill() of up to 120 observations at the last fit */
     bool unsaved;   /* there was a fit since the model state was last saved */
     bool surprised; /* an observation since the last fit was far from its prediction */
 

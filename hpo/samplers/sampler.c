@@ -124,6 +124,11 @@ int sampler_best(struct sampler *s, const struct trial_view *view)
     return s->ops->best ? s->ops->best(s, view) : -1;
 }
 
+char *sampler_note(struct sampler *s, const struct trial_view *view)
+{
+    return s->ops->note ? s->ops->note(s, view) : NULL;
+}
+
 bool sampler_predict(struct sampler *s, const struct trial_view *view, const double *u, size_t n,
                      struct sampler_prediction *out)
 {

@@ -91,6 +91,10 @@ void sampler_restore(struct sampler *s, const json_t *model_state);
  * value. Returns -1 if no model judges better than the values themselves. */
 int sampler_best(struct sampler *s, const struct trial_view *view);
 
+/* Returns what the next trial does if that is not what the sampler is for, such as "the first 20
+ * values are equal: exploring"; the caller frees it. NULL: nothing. Costs O(trials log trials). */
+char *sampler_note(struct sampler *s, const struct trial_view *view);
+
 /* Counts the trials that are new since the last call. sampler_next() does this, too. */
 void sampler_observe(struct sampler *s, const struct trial_view *view);
 /* sampler_times() returns the number of observed trials with these parameters. sampler_tried()

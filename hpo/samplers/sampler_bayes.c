@@ -7,10 +7,12 @@
 
 #include "common/json.h"
 #include "hpo/model/pareto.h"
+#include "hpo/model/sobol.h"
 #include "hpo/samplers/bayes_acquisition.h"
 #include "hpo/samplers/bayes_features.h"
 #include "hpo/samplers/bayes_model.h"
 #include "hpo/samplers/bayes_observations.h"
+#include "hpo/samplers/bayes_plateau.h"
 #include "hpo/samplers/sampler_internal.h"
 
 enum {
@@ -23,6 +25,7 @@ enum {
     CHANCE_MIN = 6,
     OUTCOMES_MAX = 300, /* ends of trials that the model of failures learns from */
     SHOWN_MAX = 400,    /* observations of the model that predict() shows */
+    EXPLORED = 16,      /* points that exploring examines per trial, on average */
     BATCH = 256,        /* points per call of gp_predict(), which needs memory for each */
 };
 /* If ln EI is below `settled`, no gain is expected; the model's deviations are then multiplied by
@@ -315,6 +318,42 @@ static json_t *propose_from_list(const struct bayes *b, const struct acquisition
     return space_point(space, (double)which[best]);
 }
 
+/* Returns what the values say; nothing only if this holds for each objective. */
+static enum bayes_plateau plateau(const struct bayes *b)
+{
+    enum bayes_plateau p = BAYES_PLATEAU_NONE;
+    for (size_t g = 0; g < objective_count(b); g++) {
+        const struct bayes_data *d = &b->observations->data[g];
+        const struct bayes_model *m = b->models[g];
+        p = bayes_plateau(d->y, d->n, m->fitted ? m->skill : (double)NAN);
+        if (p == BAYES_PLATEAU_NONE)
+            break;
+    }
+    return p;
+}
+
+/* Returns the parameters of the next point of the sequence that the first trials came from, which
+ * is allowed, untried, and not where trials fail. Returns NULL if there is none nearby. */
+static json_t *explore(const struct bayes *b, const struct acquisition *a, size_t count)
+{
+    const struct space *space = b->space->space;
+    size_t cols = b->space->shape.cols;
+    AUTO(free) double *u = xcalloc(b->space->dims + cols, sizeof *u);
+    double *x = u + b->space->dims;
+    for (uint64_t at = 0; at < EXPLORED * (count + 1); at++) {
+        sobol_point(b->sampler->task.seed, at, b->space->dims, u);
+        if (!space_allows(space, u))
+            continue;
+        AUTO(json) json_t *params = space_sample(space, u);
+        bayes_features_columns(b->space, u, true, x, 1);
+        if (sampler_times(b->sampler, params) == 0 &&
+            (!a->target.success ||
+             gp_classifier_log_success(a->target.success, x, NULL) >= a->target.success_min))
+            return TAKE(params);
+    }
+    return NULL;
+}
+
 static json_t *next(struct sampler *s, const struct trial_view *view)
 {
     struct bayes *b = s->state;
@@ -325,12 +364,26 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
         return sampler_next(b->space_filling, view);
     struct acquisition a = {0};
     AUTO(json) json_t *params = NULL;
-    if (acquisition_prepare(b, view, &a))
+    bool ready = acquisition_prepare(b, view, &a);
+    if (plateau(b) != BAYES_PLATEAU_NONE)
+        params = explore(b, &a, view->count);
+    if (ready && !params)
         params = space_count(b->space->space) <= ENUMERATE_MAX
                      ? propose_from_list(b, &a)
                      : propose_by_search(b, &a, view->count);
     acquisition_release(&a);
     return params ? TAKE(params) : sampler_random.next(s, view);
+}
+
+static char *note(struct sampler *s, const struct trial_view *view)
+{
+    struct bayes *b = s->state;
+    if (!b->space)
+        return NULL;
+    bayes_observations_update(b->observations, view);
+    return view->count < b->observations->first
+               ? NULL
+               : bayes_plateau_text(plateau(b), b->observations->data[0].n);
 }
 
 /* Returns the trial with the best posterior mean among the trials that are done. With noise, the
@@ -446,5 +499,6 @@ const struct sampler_ops sampler_bayes = {
     .restore = restore,
     .seconds = seconds,
     .best = best,
+    .note = note,
     .predict = predict,
 };

@@ -19,6 +19,8 @@ struct sampler_ops { /* a row of the table in sampler.c */
     double (*seconds)(const struct sampler *s, size_t ended);
     /* Implements sampler_best(). NULL: the sampler has no model. */
     int (*best)(struct sampler *s, const struct trial_view *view);
+    /* Implements sampler_note(). NULL: the sampler has nothing to say. */
+    char *(*note)(struct sampler *s, const struct trial_view *view);
     /* Implements sampler_predict(). NULL: the sampler has no model. */
     bool (*predict)(struct sampler *s, const struct trial_view *view, const double *u, size_t n,
                     struct sampler_prediction *out);

@@ -9,18 +9,16 @@
 enum { SWEEP_ANALYSIS_TRIALS_MIN = 10 };
 
 /* Returns the importance of each parameter for the first objective as an object {name: share}, the
- * largest share first (new reference). A share is importance_of() divided by the sum over all
- * parameters. The shares add up to 1, or to 0 if no parameter matters. Only trials that are done or
- * pruned count. Returns a JSON null if fewer than SWEEP_ANALYSIS_TRIALS_MIN of them have a value.
- */
+ * largest share first (new reference): the total share of sweep_importance(). All shares are 0 if
+ * no parameter matters. Only trials that are done or pruned count. Returns a JSON null if fewer
+ * than SWEEP_ANALYSIS_TRIALS_MIN of them have a value. */
 json_t *sweep_analysis_importance(const struct space *space,
                                   const struct sampler_objective *objectives,
                                   const struct trial_view *view);
 
-/* Returns the same with an interval: {name: [share, low, high]}, where low and high are the
- * smallest and the largest share in `resamples` bootstrap samples of the trials, without the
- * outermost twentieth at each end; the share itself lies between them. Every call draws the same
- * samples. Costs `resamples` times as much. */
+/* Returns the same with all that sweep_importance() says, from `resamples` parts of the trials:
+ * {name: [share, low, high, first, region, best]}. `best` is the parameter's range in the best
+ * twentieth of the space, [from, to], or [value] for a category. */
 json_t *sweep_analysis_importance_ranges(const struct space *space,
                                          const struct sampler_objective *objectives,
                                          const struct trial_view *view, size_t resamples);

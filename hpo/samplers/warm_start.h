@@ -14,9 +14,12 @@
 
 struct warm_start_counts { /* numbers of trials of the other sweep */
     size_t done, taken;
-    size_t outside;   /* done, but not taken: outside of the space */
-    size_t valueless; /* done, but not taken: a metric has no finite value */
+    /* Why the others that are done were not taken: {"'x' is outside its range": 3, …}, in the order
+     * of the trials; the caller releases it. Reasons after the first WARM_START_REASONS_MAX count
+     * as "other reasons". */
+    json_t *left_out;
 };
+enum { WARM_START_REASONS_MAX = 6 };
 
 /* Appends to `into` the trials of another sweep that are done and fit the space of `s`. Returns how
  * many trials were taken or not taken. `metric` names the metric of the trials' points; NULL: no

@@ -519,6 +519,7 @@ void scheduler_free(struct scheduler *s)
     }
     scheduler_gangs_free(s);
     free(s->end_text);
+    free(s->notice);
     free(s->workers);
     free(s->by_capacity);
     json_decref(s->worker_index);

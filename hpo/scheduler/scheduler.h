@@ -14,11 +14,11 @@
  * from the sweep's seed. */
 #pragma once
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/json.h"
 #include "common/mem.h"
 #include "hpo/trial/trial.h"
 
@@ -56,8 +56,8 @@ enum scheduler_event_kind {
  * until its next hello.
  *
  * REPORT's data: numbers as json_number() writes them; other values are dropped. If there is no
- * "step", the step is the number of reports of the metric under this lease. A worker that may send
- * a message twice must send the step, so that the scheduler can ignore a report that it knows.
+ * "step", the step is the number of reports of the metric under this lease. Each report counts, so
+ * the caller must drop messages that it receives twice (message_dedup.h).
  *
  * DONE's data: {"status":0,"signal":0,"oom":false,"seconds":1.5,"error":"…"?,"preempted":bool?,
  * "stopped":bool?,"not_started":bool?,"node_fault":N?}. "stopped":false says that the job ended by
@@ -145,6 +145,7 @@ enum scheduler_action_kind {
     SCHEDULER_ACT_KILL,    /* tell `worker` to kill `lease` */
     SCHEDULER_ACT_TEST,    /* tell `worker` to run its self-test */
     SCHEDULER_ACT_HEALTH,  /* what scheduler_worker_fault() returns for `worker` has changed */
+    SCHEDULER_ACT_NOTICE,  /* tell the user `reason`; a text is emitted once per scheduler */
     SCHEDULER_ACT_END,     /* the sweep has ended; emitted once per scheduler */
 };
 
@@ -158,7 +159,7 @@ struct scheduler_action { /* borrows from the scheduler until the next step */
      * order. NULL: the trial runs on one node */
     json_t *gang_nodes;
     /* STOP, KILL: the word of the stop reason, or a text why the slot or lease is not needed. END:
-     * stop_reason_text(), and the cause if scheduler_lacks_workers() */
+     * stop_reason_text(), and the cause if scheduler_lacks_workers(). NOTICE: a line */
     const char *reason;
 };
 
@@ -239,6 +240,9 @@ struct trial_view scheduler_view(const struct scheduler *s);
 /* Returns the id of the trial with the best value so far, or -1 if there is none. Failed trials do
  * not count. */
 int scheduler_best(const struct scheduler *s);
+
+/* Returns sampler_note() of the trials so far, which the caller frees; NULL: nothing. */
+char *scheduler_note(const struct scheduler *s);
 
 struct scheduler_counts { /* number of trials by state */
     int waiting, running, stopping, paused, done, pruned, failed, oom, invalid, cancelled;

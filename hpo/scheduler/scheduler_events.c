@@ -7,6 +7,7 @@
 #include "common/json.h"
 #include "common/opt.h"
 #include "common/strbuf.h"
+#include "common/utf8.h"
 #include "hpo/scheduler/scheduler_internal.h"
 
 /* ---- trials end, stop, are requeued --------------------------------------------------------- */
@@ -15,7 +16,7 @@ void scheduler_end_trial(struct event_context *ctx, const struct trial *t, enum 
                          double seconds, char *error)
 {
     AUTO(free) char *text = error;
-    double value = trial_value(t, ctx->s->spec->value_last);
+    double value = state == TRIAL_INVALID ? NAN : trial_value(t, ctx->s->spec->value_last);
     json_t *data = json_pack("{s:s, s:f}", "state", trial_state_name(state), "seconds", seconds);
     json_object_set_new(data, "value", isnan(value) ? json_null() : json_real(value));
     if (text)
@@ -33,10 +34,10 @@ static void requeue(struct event_context *ctx, struct trial *t, enum stop_reason
     AUTO(free) char *text = error;
     int retries = ctx->s->spec->retries;
     if (spent && t->tries_spent >= retries) {
-        scheduler_end_trial(
-            ctx, t, TRIAL_FAILED, 0,
-            text ? TAKE(text)
-                 : xasprintf("%s after %d retries", stop_reason_text(reason), t->tries_spent));
+        scheduler_end_trial(ctx, t, TRIAL_FAILED, 0,
+                            text ? TAKE(text)
+                                 : xasprintf("%s after %d retr%s", stop_reason_text(reason),
+                                             t->tries_spent, t->tries_spent == 1 ? "y" : "ies"));
         return;
     }
     json_t *data = json_pack("{s:s, s:b}", "why", stop_reason_word(reason), "spent", spent);
@@ -181,10 +182,7 @@ static int on_hello(struct event_context *ctx, const struct scheduler_event *ev,
         json_optional_str(&node, ev->data, "node", e) < 0)
         return -EINVAL;
     const json_t *running = json_object_get(ev->data, "running");
-    AUTO(json)
-    /* NULL if the id is not UTF-8: records could not contain it */
-    json_t *utf8 = json_string(ev->worker);
-    if (!utf8)
+    if (!utf8_valid(ev->worker)) /* records could not contain it */
         return err_set(e, -EINVAL, "hello: the worker's id is not UTF-8");
     if (slots < 0 || slots > INT_MAX || (running && !json_is_array(running)))
         return err_set(e, -EINVAL, "hello: invalid 'slots' or 'running'");
@@ -282,7 +280,6 @@ static int on_report(struct event_context *ctx, const struct scheduler_event *ev
     if (!json_is_object(ev->data))
         return err_set(e, -EINVAL, "the report is not a mapping");
     struct scheduler *s = ctx->s;
-    const char *metric = s->spec->metrics[0].name;
     struct trial *t = sweep_state_leased(&s->st, ev->lease);
     if (!t || t->lease != ev->lease || states_next(&trial_states, t->state, TRIAL_EV_REPORT) < 0)
         return 0;
@@ -290,7 +287,9 @@ static int on_report(struct event_context *ctx, const struct scheduler_event *ev
     double step = 0;
     if (json_as_number(&step, json_object_get(ev->data, "step")) < 0 || !isfinite(step))
         step = trial_next_step(t);
-    if (json_object_size(values) > 0 && !trial_repeated(t, step, values, metric)) {
+    if (json_object_size(values) > 0 &&
+        !trial_repeated(t, step, values, s->spec->metrics[0].name)) {
+        scheduler_reports_check(ctx, t, step, values);
         json_t *exact = step == rint(step) && fabs(step) < 1e15 ? json_integer((json_int_t)step)
                                                                 : json_real(step);
         scheduler_emit_record(ctx, SCHEDULER_REC_REPORT, t, t->lease,
@@ -367,7 +366,7 @@ static bool nearest_first(const char *metric, const char **names, size_t n)
 
 /* Returns why a trial without a finite value of the metric is invalid, with the names of the
  * metrics that it did report, the nearest names first. The caller frees the text. */
-static char *invalid_text(const struct trial *t, const char *metric)
+static char *invalid_text(const struct trial *t, const char *metric, bool wandb_real)
 {
     if (json_object_get(t->metrics, metric))
         return xasprintf("no value of the metric '%s' was finite", metric);
@@ -387,16 +386,26 @@ static char *invalid_text(const struct trial *t, const char *metric)
         strbuf_printf(&b, "%s'%s'", i ? ", " : "", names[i]);
     if (n > NAMES_MAX)
         strbuf_printf(&b, " and %zu more", n - NAMES_MAX);
+    if (wandb_real)
+        strbuf_puts(
+            &b, "; with `wandb: real`, wandb.log() reports to W&B only: call drover.report() too");
     return strbuf_take(&b);
 }
 
 static void end_success(struct event_context *ctx, struct trial *t, double seconds)
 {
-    const char *metric = ctx->s->spec->metrics[0].name;
-    if (metric && t->curve.count == 0)
-        scheduler_end_trial(ctx, t, TRIAL_INVALID, seconds, invalid_text(t, metric));
-    else
-        scheduler_end_trial(ctx, t, TRIAL_DONE, seconds, NULL);
+    const struct spec *spec = ctx->s->spec;
+    for (int i = 0; i < spec->metric_count; i++) {
+        const char *metric = spec->metrics[i].name;
+        double x = NAN;
+        (void)json_as_number(&x, json_object_get(t->metrics, metric)); /* not reported: NAN */
+        if (i > 0 ? isfinite(x) : t->curve.count > 0)
+            continue;
+        scheduler_end_trial(ctx, t, TRIAL_INVALID, seconds,
+                            invalid_text(t, metric, spec->wandb_real));
+        return;
+    }
+    scheduler_end_trial(ctx, t, TRIAL_DONE, seconds, NULL);
 }
 
 /* Handles a trial that ended because of a node. A trial that was told to stop ends, too. */

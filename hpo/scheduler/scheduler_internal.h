@@ -74,6 +74,10 @@ struct scheduler {
     enum stop_reason end_reason; /* NONE until the sweep has ended */
     char *end_text;              /* with NO_WORKER: the cause */
     int replayed_failures;
+    struct {
+        bool beyond, again; /* as the texts of scheduler_reports.c */
+    } said;
+    char *notice; /* the last one; NULL: none */
 };
 
 /* ---- scheduler.c ---------------------------------------------------------------------------- */
@@ -182,6 +186,13 @@ void scheduler_cancel_trial(struct event_context *ctx, struct trial *t, bool now
  *   -EINVAL  the event's data is malformed, or the command is not possible; nothing has changed */
 int scheduler_events_handle(struct event_context *ctx, const struct scheduler_event *ev,
                             struct err *e);
+
+/* ---- scheduler_reports.c -------------------------------------------------------------------- */
+
+/* Before a report becomes a record: emits SCHEDULER_ACT_NOTICE if its steps do not mean what the
+ * user may expect, once for each meaning. */
+void scheduler_reports_check(struct event_context *ctx, const struct trial *t, double step,
+                             const json_t *values);
 
 /* ---- scheduler_commands.c ------------------------------------------------------------------- */
 

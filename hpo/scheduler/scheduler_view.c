@@ -43,6 +43,12 @@ struct trial_view scheduler_view(const struct scheduler *s)
     return sweep_state_view(&s->st);
 }
 
+char *scheduler_note(const struct scheduler *s)
+{
+    struct trial_view view = sweep_state_view(&s->st);
+    return sampler_note(s->sampler, &view);
+}
+
 int scheduler_best(const struct scheduler *s)
 {
     int best = -1;

@@ -393,7 +393,8 @@ static int find_op(size_t *out, const struct config_node *n, struct err *e)
     else
         config_node_error(n, e, "'op' must be a word, not %s", json_type_name(at.value));
     const char *near = word ? opt_suggest(word, names, COUNT_OF(names)) : NULL;
-    return err_hint(e, "\"op\":\"%s\"", near ? near : "init, ask, tell, report or best");
+    return near ? err_hint(e, "\"op\":\"%s\"", near)
+                : err_hint(e, "init, ask, tell, report or best");
 }
 
 json_t *study_answer(struct study **s, const json_t *request, struct err *e)

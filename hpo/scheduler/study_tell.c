@@ -53,7 +53,8 @@ static int read_state(enum trial_state *out, const struct config_node *n, struct
     }
     config_node_error(&at, e, "unknown state '%s'", word ? word : json_type_name(at.value));
     const char *near = word ? opt_suggest(word, names, COUNT_OF(names)) : NULL;
-    return err_hint(e, "\"state\":\"%s\"", near ? near : "done, failed, oom or pruned");
+    return near ? err_hint(e, "\"state\":\"%s\"", near)
+                : err_hint(e, "done, failed, oom or pruned");
 }
 
 /* Reads `value` or `values` into r->values, which stays NULL if there are none. Sets `*finite` to

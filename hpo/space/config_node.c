@@ -146,5 +146,6 @@ int config_node_hint(const struct config_node *n, struct err *e, const char *key
     const char *near = word ? opt_suggest(word, names, count) : NULL;
     for (size_t i = 0; !near && i < count; i++)
         strbuf_printf(&text, "%s%s", i == 0 ? "" : i + 1 < count ? ", " : " or ", names[i]);
-    return err_hint(e, n->doc ? "%s: %s" : "\"%s\":\"%s\"", key, near ? near : strbuf_str(&text));
+    return near ? err_hint(e, n->doc ? "%s: %s" : "\"%s\":\"%s\"", key, near)
+                : err_hint(e, "%s", strbuf_str(&text));
 }

@@ -298,20 +298,34 @@ bool distribution_has(const struct distribution *d, const json_t *value, bool gr
     return json_number_value(point) == x;
 }
 
+json_t *distribution_form(const struct distribution *d, json_t *value)
+{
+    double x = json_number_value(value);
+    if (d->kind == DISTRIBUTION_CONSTANT || d->kind == DISTRIBUTION_CATEGORICAL) {
+        AUTO(free) char *key = distribution_key(value);
+        const json_t *i = json_object_get(d->index, key);
+        return json_incref(i ? json_array_get(d->values, (size_t)json_integer_value(i)) : value);
+    }
+    bool whole = d->kind <= DISTRIBUTION_INT_LOG || d->whole;
+    return whole && json_is_real(value) && x == rint(x) && fabs(x) <= exact_max
+               ? json_integer((json_int_t)x)
+               : json_incref(value);
+}
+
 json_t *distribution_exact(const struct distribution *d, json_t *value, bool grid)
 {
     double x = json_number_value(value);
     if (d->kind <= DISTRIBUTION_INT_LOG || !(d->q > 0) || !json_is_number(value))
-        return json_incref(value);
+        return distribution_form(d, value);
     double from = grid ? d->a : 0, k = rint((x - from) / d->q);
     if (!(fabs(k) <= exact_max) || (grid && !(k >= 0 && k < distribution_grid_count(d))))
-        return json_incref(value);
+        return distribution_form(d, value);
     json_t *exact = grid ? distribution_grid_value(d, k) : multiple(d, k);
     double off = fabs(json_number_value(exact) - x);
     if (off > 0 && off <= 4 * DBL_EPSILON * (fabs(from) + fabs(x)))
         return exact;
     json_decref(exact);
-    return json_incref(value);
+    return distribution_form(d, value);
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */
@@ -337,9 +351,6 @@ static json_t *normalized(const json_t *v)
 char *distribution_key(const json_t *value)
 {
     AUTO(json) json_t *p = normalized(value);
-    char *text =
-        json_dumps(p, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
-    if (!text)
-        abort(); /* out of memory */
-    return text;
+    return xchecked(
+        json_dumps(p, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)));
 }

@@ -98,9 +98,12 @@ json_t *distribution_grid_value(const struct distribution *d, double i);
  * values. */
 bool distribution_has(const struct distribution *d, const json_t *value, bool grid);
 
-/* Returns the value in the form that the distribution itself returns (new reference). A number may
- * differ from a multiple of q in its last digits: 0.3, but 3 * 0.1 is 0.30000000000000004. Such a
- * number becomes this multiple or, with `grid`, the grid's value. Other values stay unchanged. */
+/* Returns the value in the form that the distribution itself returns (new reference): a category as
+ * it is in the list, an integer where the values are integers. Another value, and an integer where
+ * the values are reals, stay unchanged. */
+json_t *distribution_form(const struct distribution *d, json_t *value);
+/* The same. A number may also differ from a multiple of q in its last digits: 0.3, but 3 * 0.1 is
+ * 0.30000000000000004. Such a number becomes this multiple or, with `grid`, the grid's value. */
 json_t *distribution_exact(const struct distribution *d, json_t *value, bool grid);
 
 /* Returns {"distribution": …, …} with the keys and values of the sweep file (new reference). */

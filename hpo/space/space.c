@@ -107,8 +107,7 @@ int space_finish(struct space *s, const struct config_node *n, struct err *e)
     return 0;
 }
 
-/* Returns true if the name matches ^[A-Za-z_][A-Za-z0-9_.-]*$, as W&B requires. */
-static bool name_ok(const char *name)
+bool space_name_ok(const char *name)
 {
     static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
     static const char others[] =
@@ -155,7 +154,7 @@ static int read_group(struct space *s, size_t group, int depth, const struct con
     for (size_t i = 0; i < count; i++) {
         struct config_node at = config_node_member(n, names[i]),
                            inner = config_node_member(&at, "parameters");
-        if (!name_ok(names[i]))
+        if (!space_name_ok(names[i]))
             return config_node_error(
                 &at, e, "invalid parameter name '%s': only letters, digits, '_', '.' and '-'",
                 names[i]);
@@ -406,7 +405,7 @@ static int read_set(json_t **out, const struct space *s, const struct config_nod
         return config_node_error(n, e, "this set violates the constraint '%.200s'",
                                  constraint_text(violated));
     for (size_t i = 0; i < s->count; i++)
-        json_incref(values[i]);
+        values[i] = values[i] ? distribution_form(s->params[i].distribution, values[i]) : NULL;
     *out = space_assemble(s, values, NULL);
     return 0;
 }
@@ -436,6 +435,21 @@ int space_complete(json_t **out, const struct space *s, const struct config_node
     if (rc < 0 && e)
         *e = why;
     return rc;
+}
+
+json_t *space_form(const struct space *s, const json_t *params)
+{
+    AUTO(free) const json_t **groups = xcalloc(s->group_count, sizeof *groups);
+    AUTO(free) json_t **values = xcalloc(s->count, sizeof(json_t *));
+    groups[0] = params;
+    for (size_t g = 1; g < s->group_count; g++)
+        groups[g] = json_object_get(groups[s->groups[g].parent], s->groups[g].name);
+    for (size_t i = 0; i < s->count; i++) {
+        const struct space_param *p = &s->params[i];
+        json_t *value = json_object_get(groups[p->group], p->name);
+        values[i] = value ? distribution_form(p->distribution, value) : NULL;
+    }
+    return space_assemble(s, values, NULL);
 }
 
 int space_unit(const struct space *s, const json_t *params, double *u, struct err *e)

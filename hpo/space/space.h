@@ -44,6 +44,9 @@ int space_read_list(struct space **out, const struct config_node *list, struct e
  *   -EINVAL  as space_read_list(); afterwards only space_free() may be called */
 int space_add_conditions(struct space *s, const struct config_node *when, struct err *e);
 
+/* Returns true if the name of a parameter matches ^[A-Za-z_][A-Za-z0-9_.-]*$, as W&B requires. */
+bool space_name_ok(const char *name);
+
 void space_free(struct space *s);
 AUTO_DEFINE(space, struct space *, space_free)
 
@@ -87,7 +90,8 @@ void space_snap(const struct space *s, double *u, bool *active);
 int space_unit(const struct space *s, const json_t *params, double *u, struct err *e);
 
 /* Reads a parameter set that a user wrote. All active parameters except constants must be present.
- * Sets `*out` to the complete set in the space's order (new reference). Values are made exact by
+ * Sets `*out` to the complete set in the space's order (new reference). Values get the
+ * form that the space itself gives (distribution_form()), and are made exact by
  * distribution_exact(), unless only the values as written satisfy the constraints.
  *   -EINVAL  as space_unit(), or the set violates a constraint; the message has the position in the
  *            file */
@@ -98,6 +102,10 @@ int space_params(json_t **out, const struct space *s, const struct config_node *
  *   -EINVAL  as space_params(), or none of many random sets with the given values is allowed */
 int space_complete(json_t **out, const struct space *s, const struct config_node *n, uint64_t seed,
                    struct err *e);
+
+/* Returns a set with the members of `params` that the space has, in its order and in the form that
+ * it gives (distribution_form()). Others may be missing; nothing is checked (new reference). */
+json_t *space_form(const struct space *s, const json_t *params);
 
 /* Returns the number of different points, or INFINITY if they cannot be counted or are more than
  * 2^53. Values of inactive parameters make no difference. If there are constraints and at most 2^20

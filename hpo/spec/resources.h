@@ -1,10 +1,10 @@
 /* resources - the nodes, ranks, GPUs, cores and memory of a trial: `drover: {resources: …}`. */
 #pragma once
 
-#include <jansson.h>
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/json.h"
 #include "hpo/space/config_node.h"
 
 enum {

@@ -37,7 +37,7 @@ static const char *const names[MACRO_COUNT] = {
     [MACRO_ARGS_JSON_FILE] = "${args_json_file}",
 };
 
-static char *const default_items[] = {"${env}", "${interpreter}", "${program}", "${args}", NULL};
+char *const trial_command_default[] = {"${env}", "${interpreter}", "${program}", "${args}", NULL};
 
 static const char envvar[] = "${envvar:";
 
@@ -93,7 +93,7 @@ static int check_item(const char *item, const char *program, struct err *e)
 
 int trial_command_check(char *const *items, const char *program, struct err *e)
 {
-    for (items = items ? items : default_items; *items; items++)
+    for (items = items ? items : trial_command_default; *items; items++)
         if (check_item(*items, program, e) < 0)
             return -EINVAL;
     return 0;
@@ -101,7 +101,7 @@ int trial_command_check(char *const *items, const char *program, struct err *e)
 
 const char *trial_command_executed(char *const *items)
 {
-    items = items ? items : default_items;
+    items = items ? items : trial_command_default;
     if (find(*items) != MACRO_ENV)
         return *items;
     do
@@ -120,7 +120,7 @@ static bool is_module_option(const char *word)
 
 enum trial_command_program trial_command_program(char *const *items)
 {
-    items = items ? items : default_items;
+    items = items ? items : trial_command_default;
     size_t i = 0;
     while (items[i] && find(items[i]) != MACRO_PROGRAM)
         i++;
@@ -211,7 +211,7 @@ int trial_command_build(char ***out, const struct trial_command *c, const json_t
     if (trial_command_check(c->items, c->program, e) < 0)
         return -EINVAL;
     AUTO(strv) char **argv = NULL;
-    for (char *const *item = c->items ? c->items : default_items; *item; item++)
+    for (char *const *item = c->items ? c->items : trial_command_default; *item; item++)
         push_item(&argv, c, *item, params);
     if (!argv)
         return err_set(e, -EINVAL, "the command is empty");

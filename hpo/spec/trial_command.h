@@ -12,8 +12,11 @@
 
 #include "common/err.h"
 
+/* The items of a sweep without `command`: ${env} ${interpreter} ${program} ${args}. */
+extern char *const trial_command_default[];
+
 struct trial_command {
-    char *const *items;      /* NULL: ${env} ${interpreter} ${program} ${args} */
+    char *const *items;      /* NULL: trial_command_default */
     const char *program;     /* NULL: not given */
     const char *interpreter; /* "python3", or "python" if that exists */
     const char *json_file;   /* the path of the parameters as JSON, for ${args_json_file} */

@@ -144,6 +144,11 @@ int stopper_max_iter(const struct stopper *s)
     return s ? s->max_iter : 0;
 }
 
+int stopper_max_step(const struct stopper *s)
+{
+    return s && s->ops->by_steps ? s->max_iter : 0;
+}
+
 void stopper_free(struct stopper *s)
 {
     if (!s)

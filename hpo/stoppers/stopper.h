@@ -7,10 +7,10 @@
  * reports. If a function accepts NULL as stopper, NULL means that no trial is stopped early. */
 #pragma once
 
-#include <jansson.h>
 #include <stdbool.h>
 
 #include "common/err.h"
+#include "common/json.h"
 #include "common/mem.h"
 #include "hpo/space/config_node.h"
 #include "hpo/trial/trial.h"
@@ -41,6 +41,10 @@ const char *stopper_row(size_t i, const char **help);
 /* Returns the step at which a complete trial ends (`max_iter`), or 0 if it is not given. `s` may be
  * NULL. */
 int stopper_max_iter(const struct stopper *s);
+
+/* The same if the stopper's rungs are steps: a first step beyond it is beyond all rungs. Otherwise
+ * 0. */
+int stopper_max_step(const struct stopper *s);
 
 /* Decides after the newest report of `t`, a trial in `view`, if the trial continues. Trials may
  * only be added to `view` between calls. `s` may be NULL. */

@@ -253,5 +253,6 @@ const struct stopper_ops stopper_asha = {
     .json = json,
     .judge = judge,
     .clear = clear,
+    .by_steps = true,
     .has_memory = true,
 };

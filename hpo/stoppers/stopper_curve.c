@@ -206,4 +206,5 @@ const struct stopper_ops stopper_curve = {
     .json = json,
     .judge = judge,
     .resume = resume,
+    .by_steps = true,
 };

@@ -27,6 +27,7 @@ struct stopper_ops {  /* a row of the table in stopper.c */
     int (*resume)(const struct stopper *s, bool maximize, const struct trial_view *view, bool last);
     /* Frees what s->config points to. NULL: it contains no pointers. */
     void (*clear)(void *config);
+    bool by_steps;   /* its rungs are steps, not numbers of reports */
     bool has_memory; /* as stopper_has_memory(); s->config has what it remembers */
 };
 

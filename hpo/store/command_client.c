@@ -6,7 +6,6 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "hpo/store/command_mailbox.h"
-#include "hpo/store/lockfile.h"
 #include "hpo/store/stored_sweep.h"
 
 enum { POLL_MS = 20 };
@@ -19,6 +18,8 @@ static int apply(struct stored_sweep *v, const json_t *command, struct scheduler
                  struct err *rejected, struct err *e)
 {
     const struct scheduler_event ev = {.kind = SCHEDULER_EV_COMMAND, .data = (json_t *)command};
+    if (sweep_dir_check_command(v->dir, command, rejected) < 0)
+        return 0;
     /* The sender gets an error of the scheduler in the reply. */
     (void)scheduler_handle(v->sched, &ev, clock_ms_of(CLOCK_REALTIME), out, rejected);
     for (size_t i = 0; i < out->record_count; i++)
@@ -52,22 +53,15 @@ static int apply_all(struct stored_sweep *v, struct err *e)
 struct request {
     const char *root, *name, *id;
     char *dir; /* the sweep's directory */
-    json_t *command;
-    bool submitted;
+    struct sweep_owner_watch watch;
 };
 
-/* Makes one attempt to send the command and to get the reply. Returns 1 with the reply, or 0 if
+/* Makes one attempt to get the reply, or to apply the command. Returns 1 with the reply, or 0 if
  * there is none yet. */
 static int attempt(struct request *r, json_t **reply, bool *applied_here, struct err *e)
 {
-    if (!r->submitted) {
-        int rc = command_mailbox_submit(r->dir, r->command, e);
-        if (rc < 0)
-            return rc == -EBUSY ? 0 : rc;
-        r->submitted = true;
-    }
     AUTO(stored_sweep) struct stored_sweep *v = NULL;
-    int rc = stored_sweep_lock(&v, r->root, r->name, e);
+    int rc = stored_sweep_lock(&v, r->root, r->name, &r->watch, e);
     if (rc < 0 && rc != -EBUSY)
         return rc;
     /* The reply of a coordinator that has just ended */
@@ -84,24 +78,35 @@ static int attempt(struct request *r, json_t **reply, bool *applied_here, struct
 
 static int no_reply(const struct request *r, struct err *e)
 {
-    AUTO(free) char *path = xasprintf("%s/lock", r->dir);
-    struct lockfile_owner o = {0};
-    if (lockfile_read_owner(&o, path, NULL) == 0 && o.held && o.pid > 0)
+    struct lockfile_owner o = sweep_owner_read(r->dir);
+    if (o.held && o.pid > 0)
         err_set(e, -ETIMEDOUT, "sweep '%s': its coordinator, process %d on %s, does not answer",
                 r->name, (int)o.pid, o.host);
     else
         err_set(e, -ETIMEDOUT, "sweep '%s': its coordinator does not answer", r->name);
     command_mailbox_abandon(r->dir, r->id);
-    if (!r->submitted)
-        return -ETIMEDOUT;
-    return err_hint(e, "wait, since the command stays queued; or withdraw it: rm %s/asks", r->dir);
+    return err_hint(e, "wait, since the command stays queued; or withdraw it: rm %s/commands/%s",
+                    r->dir, r->id);
+}
+
+/* Sets the directory, and says in the command for which sweep it is. */
+static int name_sweep(struct request *r, json_t *command, struct err *e)
+{
+    AUTO(sweep_dir) struct sweep_dir *d = NULL;
+    int rc = sweep_dir_read(&d, r->root, r->name, e);
+    if (rc < 0)
+        return rc;
+    r->dir = xstrdup(d->path);
+    if (d->instance)
+        json_object_set_new(command, "instance", json_integer(d->instance));
+    return 0;
 }
 
 static int wait_for_reply(struct request *r, json_t **reply, bool *applied_here, struct err *e)
 {
     const struct timespec pause = {.tv_nsec = POLL_MS * 1000000};
     int64_t end = clock_ms() + COMMAND_CLIENT_TIMEOUT_MS;
-    for (int rc = 0; clock_ms() < end; nanosleep(&pause, NULL)) {
+    for (int rc = 0; clock_ms() < end || r->watch.undecided; nanosleep(&pause, NULL)) {
         struct err why = {0};
         rc = attempt(r, reply, applied_here, &why);
         if (rc < 0) {
@@ -121,8 +126,10 @@ int command_client_send(json_t **reply, bool *applied_here, const char *root, co
     if (!id)
         return e->code;
     AUTO(json) json_t *received = NULL;
-    struct request r = {.root = root, .name = name, .id = id, .command = command};
-    int rc = sweep_dir_find(&r.dir, root, name, e);
+    struct request r = {.root = root, .name = name, .id = id};
+    int rc = name_sweep(&r, command, e);
+    if (rc == 0)
+        rc = command_mailbox_submit(r.dir, command, e);
     if (rc == 0)
         rc = wait_for_reply(&r, &received, applied_here, e);
     free(r.dir);

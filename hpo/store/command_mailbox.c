@@ -1,5 +1,6 @@
 #include "hpo/store/command_mailbox.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,13 +12,20 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "hpo/store/event_store.h"
 
 enum { BYTES_MAX = 16 << 20 };
 
+struct received {
+    char *path;
+    struct timespec at; /* when it was sent: commands are done in this order */
+    json_t *command;
+};
+
 struct command_mailbox {
     char *dir;
-    FILE *file; /* the file `asks` with the commands; locked while it is open */
-    json_t *commands;
+    struct received *list;
+    size_t count;
     json_t *replies; /* [id or null, reply] */
 };
 
@@ -26,27 +34,9 @@ static char *reply_path(const char *dir, const char *id)
     return xasprintf("%s/answer.%s", dir, id);
 }
 
-/* Opens and locks the file of commands. Returns -EBUSY if another process has it open. */
-static int open_locked(int *out, const char *dir, int flags, struct err *e)
+static char *commands_dir(const char *dir)
 {
-    AUTO(free) char *path = xasprintf("%s/asks", dir);
-    AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC | flags, 0600);
-    if (fd < 0)
-        return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    if (fcntl(fd, F_OFD_SETLK, &lock) < 0)
-        return err_set(e, errno == EACCES || errno == EAGAIN ? -EBUSY : -errno, "%s: lock: %s",
-                       path, strerror(errno));
-    *out = fd_take(&fd);
-    return 0;
-}
-
-static int write_synced(int fd, const char *text, const char *path, struct err *e)
-{
-    int rc = file_write_all(fd, text, strlen(text));
-    if (rc == 0 && fsync(fd) < 0)
-        rc = -errno;
-    return rc < 0 ? err_set(e, rc, "%s: %s", path, strerror(-rc)) : 0;
+    return xasprintf("%s/commands", dir);
 }
 
 /* ---- the sender ----------------------------------------------------------------------------- */
@@ -69,28 +59,22 @@ int command_mailbox_submit(const char *dir, const json_t *command, struct err *e
 {
     const char *id = json_string_value(json_object_get(command, "ask"));
     AUTO(free) char *text = json_line(command), *line = xasprintf("%s\n", text);
-    AUTO(free) char *path = reply_path(dir, id);
-    AUTO(fd) int fd = -1, reply_fd = -1;
-    int rc = open_locked(&fd, dir, O_CREAT, e);
+    AUTO(free) char *reply = reply_path(dir, id), *commands = commands_dir(dir);
+    AUTO(free) char *path = xasprintf("%s/%s", commands, id);
+    AUTO(fd) int reply_fd = open(reply, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (reply_fd < 0)
+        return err_set(e, -errno, "%s: %s", reply, strerror(errno));
+    (void)mkdir(commands, 0755); /* if this fails, the next call says why */
+    int rc = file_replace_durably(path, line, strlen(line), 0600);
     if (rc < 0)
-        return rc;
-    reply_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    off_t end = lseek(fd, 0, SEEK_END);
-    if (reply_fd < 0 || end < 0)
-        return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    rc = write_synced(fd, line, path, e);
-    if (rc < 0) {
-        if (ftruncate(fd, end) < 0) /* the reader drops the partial line */
-            log_debug("%s: %s", path, strerror(errno));
         command_mailbox_abandon(dir, id);
-    }
-    return rc;
+    return rc < 0 ? err_set(e, rc, "%s: %s", path, strerror(-rc)) : 0;
 }
 
 json_t *command_mailbox_poll_reply(const char *dir, const char *id)
 {
     AUTO(free) char *path = reply_path(dir, id);
-    json_t *reply = json_load_file(path, 0, NULL); /* NULL if the reply is only partly written */
+    json_t *reply = json_load_file(path, 0, NULL); /* NULL: the file is empty */
     if (reply)
         command_mailbox_abandon(dir, id);
     return reply;
@@ -104,60 +88,91 @@ void command_mailbox_abandon(const char *dir, const char *id)
 
 /* ---- the receiver --------------------------------------------------------------------------- */
 
-static void read_commands(struct command_mailbox *m)
+static int by_age(const void *a, const void *b)
 {
-    AUTO(free) char *line = NULL;
-    size_t cap = 0;
-    for (ssize_t n; (n = getline(&line, &cap, m->file)) > 0;) {
-        struct err e = {0};
-        json_t *command = NULL;
-        if (json_parse(&command, line, (size_t)n, &e) < 0)
-            log_warn("%s/asks: dropped a line that is not JSON: %s", m->dir, e.text);
-        else
-            json_array_append_new(m->commands, command);
+    const struct received *x = a, *y = b;
+    if (x->at.tv_sec != y->at.tv_sec)
+        return x->at.tv_sec < y->at.tv_sec ? -1 : 1;
+    if (x->at.tv_nsec != y->at.tv_nsec)
+        return x->at.tv_nsec < y->at.tv_nsec ? -1 : 1;
+    return strcmp(x->path, y->path);
+}
+
+/* Files that are being written end in .tmp. */
+static int is_command(const struct dirent *d)
+{
+    return !strchr(d->d_name, '.');
+}
+
+/* Reads a command. Removes a file that has no command. */
+static bool read_command(struct received *r)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    struct err e = {0};
+    struct stat st = {0};
+    int rc = stat(r->path, &st) < 0 ? -errno : file_read(&b, r->path, BYTES_MAX);
+    if (rc < 0 && rc != -EFBIG) {
+        log_debug("%s: %s", r->path, strerror(-rc));
+        return false;
     }
+    r->at = st.st_mtim;
+    if (rc == 0 && json_parse(&r->command, strbuf_str(&b), b.len, &e) == 0)
+        return true;
+    log_warn("%s: dropped a command that is not JSON: %s", r->path, rc ? strerror(-rc) : e.text);
+    (void)unlink(r->path); /* otherwise it is dropped again */
+    return false;
 }
 
 struct command_mailbox *command_mailbox_open(const char *dir)
 {
-    AUTO(fd) int fd = -1;
-    if (open_locked(&fd, dir, 0, NULL) < 0)
-        return NULL;
-    struct stat st;
-    if (fstat(fd, &st) < 0 || st.st_size == 0 || st.st_size > BYTES_MAX)
-        return NULL;
-    FILE *f = fdopen(fd, "r+");
-    if (!f)
-        return NULL;
-    fd = -1;
-    struct command_mailbox *m = xzalloc(sizeof *m);
-    m->file = f;
+    AUTO(free) char *commands = commands_dir(dir);
+    struct dirent **files = NULL;
+    if (event_store_on_network(dir)) /* NFS then asks the server for the directory's files */
+        (void)utimensat(AT_FDCWD, commands, NULL, 0);
+    int n = scandir(commands, &files, is_command, NULL);
+    if (n < 0 && errno == ENOENT)
+        (void)mkdir(commands, 0755); /* a sender does it too */
+    AUTO(command_mailbox) struct command_mailbox *m = xzalloc(sizeof *m);
     m->dir = xstrdup(dir);
-    m->commands = json_array();
     m->replies = json_array();
-    read_commands(m);
-    return m;
+    for (int i = 0; i < n; free(files[i++])) {
+        struct received r = {.path = xasprintf("%s/%s", commands, files[i]->d_name)};
+        if (!read_command(&r)) {
+            free(r.path);
+            continue;
+        }
+        m->list = xrealloc(m->list, m->count + 1, sizeof *m->list);
+        m->list[m->count++] = r;
+    }
+    free(files);
+    if (m->count == 0)
+        return NULL;
+    qsort(m->list, m->count, sizeof *m->list, by_age);
+    return TAKE(m);
 }
 
 void command_mailbox_close(struct command_mailbox *m)
 {
     if (!m)
         return;
-    fclose(m->file);
+    for (size_t i = 0; i < m->count; i++) {
+        free(m->list[i].path);
+        json_decref(m->list[i].command);
+    }
+    free(m->list);
     free(m->dir);
-    json_decref(m->commands);
     json_decref(m->replies);
     free(m);
 }
 
 size_t command_mailbox_count(const struct command_mailbox *m)
 {
-    return json_array_size(m->commands);
+    return m->count;
 }
 
 const json_t *command_mailbox_get(const struct command_mailbox *m, size_t i)
 {
-    return json_array_get(m->commands, i);
+    return m->list[i].command;
 }
 
 /* The trials that a command added, requeued or cancelled, if it is not one for the whole sweep. */
@@ -193,10 +208,9 @@ void command_mailbox_set_reply(struct command_mailbox *m, size_t i, const struct
 static void write_reply(const char *dir, const char *id, const json_t *reply)
 {
     AUTO(free) char *path = reply_path(dir, id), *line = json_line(reply);
-    AUTO(fd) int fd = open(path, O_WRONLY | O_CLOEXEC);
-    struct err e = {0};
-    if (fd >= 0 && write_synced(fd, line, path, &e) < 0)
-        log_warn("%s", e.text);
+    int rc = access(path, F_OK) < 0 ? 0 : file_replace_durably(path, line, strlen(line), 0600);
+    if (rc < 0)
+        log_warn("%s: %s", path, strerror(-rc));
 }
 
 void command_mailbox_commit(struct command_mailbox *m)
@@ -207,7 +221,7 @@ void command_mailbox_commit(struct command_mailbox *m)
         if (id && !strchr(id, '/'))
             write_reply(m->dir, id, json_array_get(a, 1));
     }
-    if (ftruncate(fileno(m->file), 0) < 0)
-        log_warn("%s/asks: %s", m->dir,
-                 strerror(errno)); /* harmless, since a repeated command has no effect */
+    for (size_t i = 0; i < m->count; i++)
+        if (unlink(m->list[i].path) < 0) /* harmless, since a repeated command has no effect */
+            log_warn("%s: %s", m->list[i].path, strerror(errno));
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/fnv_hash.h"
@@ -14,7 +15,7 @@
 #include "hpo/store/event_store_internal.h"
 
 enum {
-    SCHEMA_VERSION = 3,          /* PRAGMA user_version */
+    SCHEMA_VERSION = 4,          /* PRAGMA user_version */
     SUM_SINCE = 3,               /* records have checksums */
     APPLICATION_ID = 0x64726f76, /* "drov": PRAGMA application_id */
     BUSY_MS = 5000,              /* how long another program may block the writer */
@@ -23,22 +24,24 @@ enum {
     READ_MS = 20
 };
 
-static const char schema[] = "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);"
-                             "CREATE TABLE record("
-                             "  seq INTEGER PRIMARY KEY,"
-                             "  at_ms INTEGER NOT NULL,"
-                             "  kind TEXT NOT NULL,"
-                             "  trial INTEGER NOT NULL,"
-                             "  lease INTEGER NOT NULL,"
-                             "  msg INTEGER NOT NULL,"
-                             "  data TEXT NOT NULL,"
-                             "  sum INTEGER);";
+static const char schema[] =
+    "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL, sum INTEGER);"
+    "CREATE TABLE record("
+    "  seq INTEGER PRIMARY KEY,"
+    "  at_ms INTEGER NOT NULL,"
+    "  kind TEXT NOT NULL,"
+    "  trial INTEGER NOT NULL,"
+    "  lease INTEGER NOT NULL,"
+    "  msg INTEGER NOT NULL,"
+    "  data TEXT NOT NULL,"
+    "  sum INTEGER);";
 
 /* The statements that convert a store from format i to format i + 1. An older drover refuses the
  * converted file. */
 static const char *const migrations[SCHEMA_VERSION] = {
     [1] = "", /* 2 has records `asked` and `retried` */
     [2] = "ALTER TABLE record ADD COLUMN sum INTEGER;",
+    [3] = "ALTER TABLE meta ADD COLUMN sum INTEGER;", /* 4 has a mark (commit_mark.h), too */
 };
 
 static const char *const kind_names[SCHEDULER_REC_KINDS] = {
@@ -190,7 +193,7 @@ static int check_pages(struct event_store *s, struct err *e)
     return err_hint(e, "sqlite3 '%s' .recover  restores what is readable", s->path);
 }
 
-static int query_int(struct event_store *s, const char *sql, int64_t *out, struct err *e)
+int event_store_query_int(struct event_store *s, const char *sql, int64_t *out, struct err *e)
 {
     char text[32];
     int rc = query_text(s, sql, text, sizeof text, e);
@@ -202,9 +205,9 @@ static int query_int(struct event_store *s, const char *sql, int64_t *out, struc
 int event_store_check_format(struct event_store *s, int64_t *version, struct err *e)
 {
     int64_t app = 0, tables = 0;
-    if (query_int(s, "PRAGMA application_id", &app, e) < 0 ||
-        query_int(s, "PRAGMA user_version", version, e) < 0 ||
-        query_int(s, "SELECT count(*) FROM sqlite_master", &tables, e) < 0)
+    if (event_store_query_int(s, "PRAGMA application_id", &app, e) < 0 ||
+        event_store_query_int(s, "PRAGMA user_version", version, e) < 0 ||
+        event_store_query_int(s, "SELECT count(*) FROM sqlite_master", &tables, e) < 0)
         return e->code;
     if (app == 0 && *version == 0 && tables == 0)
         return err_set(e, -ENOENT, "%s: the sweep has not started yet", s->path);
@@ -256,7 +259,9 @@ int event_store_prepare_read(struct event_store *s, int64_t version, struct err 
                           "WHERE seq>?1 ORDER BY seq LIMIT %d",
                           version >= SUM_SINCE ? "sum" : "NULL", READ_ROWS);
     int rc = event_store_prepare(s, &s->read, sql, e);
-    return rc < 0 ? rc : event_store_prepare(s, &s->get, "SELECT value FROM meta WHERE key=?1", e);
+    return rc < 0 ? rc
+                  : event_store_prepare(s, &s->get,
+                                        "SELECT value FROM meta NOT INDEXED WHERE key=?1", e);
 }
 
 mode_t event_store_permissions(const struct event_store *s)
@@ -275,6 +280,7 @@ static void create_private(const char *path)
 static int open_writer(struct event_store *s, struct err *e)
 {
     int64_t version = 0;
+    event_store_read_mark(s);
     create_private(s->path);
     int rc =
         event_store_open_db(s, s->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "", BUSY_MS, e);
@@ -288,18 +294,22 @@ static int open_writer(struct event_store *s, struct err *e)
     } else if (rc == 0) {
         rc = check_pages(s, e);
     }
+    if (rc == 0)
+        rc = commit_mark_create(&s->mark_fd, s->path, event_store_permissions(s), &s->had, e);
     if (rc == 0 && version < SCHEMA_VERSION)
         rc = migrate(s, version, e);
     if (rc == 0)
         rc = event_store_prepare_read(s, SCHEMA_VERSION, e);
+    if (rc == 0)
+        rc = event_store_check_meta(s, version >= EVENT_STORE_MARK_SINCE, e);
     if (rc == 0)
         rc = event_store_prepare(s, &s->append,
                                  "INSERT INTO record(at_ms,kind,trial,lease,msg,data,sum) "
                                  "VALUES(?1,?2,?3,?4,?5,?6,?7)",
                                  e);
     if (rc == 0)
-        rc = event_store_prepare(s, &s->put, "INSERT OR REPLACE INTO meta(key,value) VALUES(?1,?2)",
-                                 e);
+        rc = event_store_prepare(s, &s->put,
+                                 "INSERT OR REPLACE INTO meta(key,value,sum) VALUES(?1,?2,?3)", e);
     return rc == 0 && event_store_on_network(s->path) ? event_store_feed_create(s, e) : rc;
 }
 
@@ -310,6 +320,7 @@ int event_store_open(struct event_store **out, const char *path, enum event_stor
     e = e ? e : &local;
     AUTO(event_store) struct event_store *s = xzalloc(sizeof *s);
     s->path = xstrdup(path);
+    s->mark_fd = -1;
     int rc = mode == EVENT_STORE_WRITE ? open_writer(s, e) : event_store_open_reader(s, e);
     if (rc < 0)
         return rc;
@@ -327,19 +338,39 @@ void event_store_close_db(struct event_store *s)
     (void)sqlite3_close(TAKE(s->db));
 }
 
+void event_store_set_guard(struct event_store *s, event_store_guard_fn fn, void *arg)
+{
+    s->guard = fn;
+    s->guard_arg = arg;
+}
+
+static int ask_guard(struct event_store *s, struct err *e)
+{
+    int rc = s->broken ? err_set(e, -EIO, "%s: an earlier write failed", s->path) : 0;
+    if (rc == 0 && s->guard && (rc = s->guard(s->guard_arg, e)) < 0)
+        s->lost = s->broken = true;
+    return rc;
+}
+
 void event_store_close(struct event_store *s)
 {
     if (!s)
         return;
-    event_store_feed_remove(s);
-    event_store_close_db(s);
+    if (!s->broken)
+        (void)ask_guard(s, NULL);
+    /* SQLite would write to the file if it closed it. The kernel closes it with the process. */
+    if (!s->lost) {
+        event_store_feed_remove(s);
+        event_store_close_db(s);
+    }
     event_store_close_reader(s);
+    if (s->mark_fd >= 0)
+        close(s->mark_fd);
     free(s->path);
     free(s);
 }
 
-/* Runs a statement that returns no row, in the transaction of the batch. */
-static int write_row(struct event_store *s, sqlite3_stmt *st, struct err *e)
+int event_store_write_row(struct event_store *s, sqlite3_stmt *st, struct err *e)
 {
     int code = 0;
     if (sqlite3_step(st) != SQLITE_DONE) {
@@ -350,13 +381,14 @@ static int write_row(struct event_store *s, sqlite3_stmt *st, struct err *e)
     return code;
 }
 
-static int begin(struct event_store *s, struct err *e)
+int event_store_begin(struct event_store *s, struct err *e)
 {
     assert(s->append); /* the store was opened with EVENT_STORE_WRITE */
-    if (s->broken)
-        return err_set(e, -EIO, "%s: an earlier write failed", s->path);
-    if (s->open_tx)
+    if (s->open_tx && !s->broken)
         return 0;
+    int rc = ask_guard(s, e);
+    if (rc < 0)
+        return rc;
     if (exec(s, "BEGIN IMMEDIATE", "begin", e) < 0) {
         s->broken = true;
         return e ? e->code : -EIO;
@@ -368,7 +400,7 @@ static int begin(struct event_store *s, struct err *e)
 int event_store_append(struct event_store *s, const struct scheduler_record *r, int64_t msg,
                        struct err *e)
 {
-    int rc = begin(s, e);
+    int rc = event_store_begin(s, e);
     if (rc < 0)
         return rc;
     AUTO(free) char *data = r->data ? json_dumps(r->data, JSON_COMPACT) : xstrdup("{}");
@@ -390,59 +422,31 @@ int event_store_append(struct event_store *s, const struct scheduler_record *r, 
     sqlite3_bind_int64(s->append, 5, msg);
     sqlite3_bind_text(s->append, 6, data, -1, SQLITE_STATIC);
     sqlite3_bind_int64(s->append, 7, sum_of(&row));
-    rc = write_row(s, s->append, e);
+    rc = event_store_write_row(s, s->append, e);
     sqlite3_clear_bindings(s->append);
     row.seq = sqlite3_last_insert_rowid(s->db);
-    if (rc == 0)
+    if (rc == 0) {
+        s->mark.records = row.seq;
         event_store_feed_record(s, &row);
-    return rc;
-}
-
-int event_store_put(struct event_store *s, const char *key, const char *value, struct err *e)
-{
-    int rc = begin(s, e);
-    if (rc < 0)
-        return rc;
-    sqlite3_bind_text(s->put, 1, key, -1, SQLITE_STATIC);
-    sqlite3_bind_text(s->put, 2, value, -1, SQLITE_STATIC);
-    rc = write_row(s, s->put, e);
-    sqlite3_clear_bindings(s->put);
-    if (rc == 0)
-        event_store_feed_meta(s, key, value);
+    }
     return rc;
 }
 
 int event_store_commit(struct event_store *s, struct err *e)
 {
-    if (s->broken)
-        return err_set(e, -EIO, "%s: an earlier write failed", s->path);
-    if (!s->open_tx)
+    if (!s->open_tx && !s->broken)
         return 0;
-    int rc = exec(s, "COMMIT", "commit", e);
+    int rc = ask_guard(s, e);
+    if (rc < 0)
+        return rc;
+    rc = exec(s, "COMMIT", "commit", e);
     s->broken = rc < 0;
     s->open_tx = false;
+    if (rc == 0)
+        commit_mark_write(s->mark_fd, &s->mark);
     if (rc == 0 && s->feed)
         (void)fflush(s->feed); /* if this fails, readers of the feed wait for the missing records */
     return rc;
-}
-
-int event_store_get(char **out, struct event_store *s, const char *key, struct err *e)
-{
-    const char *fed = s->feed_reader ? event_store_feed_get(s->feed_reader, key) : NULL;
-    if (s->feed_reader) {
-        *out = fed ? xstrdup(fed) : NULL;
-        return 0;
-    }
-    sqlite3_bind_text(s->get, 1, key, -1, SQLITE_STATIC);
-    int rc = sqlite3_step(s->get), code = 0;
-    if (rc == SQLITE_ROW)
-        *out = xstrdup((const char *)sqlite3_column_text(s->get, 0));
-    else if (rc == SQLITE_DONE)
-        *out = NULL;
-    else
-        code = event_store_failed(s, "read", e);
-    (void)sqlite3_reset(s->get); /* repeats the error of the step */
-    return code;
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */

@@ -28,12 +28,19 @@ enum event_store_mode {
     EVENT_STORE_READ,  /* writes nothing, needs no write permission */
 };
 
+/* Returns true if the file is on a network file system, which cannot share a WAL. */
+bool event_store_on_network(const char *path);
+
 /*   -ENOENT   EVENT_STORE_READ, and the file does not exist or has had no commit yet
  *   -ENOTSUP  written by a newer drover
  *   -EBADMSG  damaged, or not a store of drover
  *   -EIO, -ENOSPC, -EACCES, -EROFS, -EBUSY  as SQLite reports */
 int event_store_open(struct event_store **out, const char *path, enum event_store_mode mode,
                      struct err *e);
+/* Sets what is asked before each transaction and each commit. If `fn` fails, so does the call, and
+ * nothing is written any more, also not by event_store_close(). */
+typedef int (*event_store_guard_fn)(void *arg, struct err *e);
+void event_store_set_guard(struct event_store *s, event_store_guard_fn fn, void *arg);
 /* Drops records that are not committed. */
 void event_store_close(struct event_store *s);
 AUTO_DEFINE(event_store, struct event_store *, event_store_close)
@@ -43,6 +50,8 @@ AUTO_DEFINE(event_store, struct event_store *, event_store_close)
  * since the caller's state and the stored records then differ. */
 int event_store_append(struct event_store *s, const struct scheduler_record *r, int64_t msg,
                        struct err *e);
+/* Names the value of `meta` that says which sweep it is (sweep_dir.h). */
+#define EVENT_STORE_META_INSTANCE "instance"
 /* Sets a value of `meta`, with the next commit. */
 int event_store_put(struct event_store *s, const char *key, const char *value, struct err *e);
 /* Commits the records. They are on disk when this returns 0. Does nothing if there are none. */

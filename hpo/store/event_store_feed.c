@@ -1,16 +1,22 @@
 /* event_store_feed - the feed: a copy of a store's records as lines of JSON, next to a store that
- * its writer has locked. Only readers use it; the writer makes the feed again whenever it starts.
+ * its writer has locked. The last member of a line is a checksum of the others. Only
+ * readers use the feed; the writer makes the feed again whenever it starts.
  * If a line cannot be written, it is missing, and readers wait for it until the writer's next
  * start. */
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/fnv_hash.h"
 #include "common/json.h"
 #include "common/private_dir.h"
 #include "hpo/store/event_store_internal.h"
+
+#define SUM ",\"sum\":\""
 
 enum { READ_LINES = 5000 };
 
@@ -30,14 +36,22 @@ static char *path_of(const char *db, const char *suffix)
 
 /* ---- the writer ----------------------------------------------------------------------------- */
 
+/* Writes an object whose text is `open`, without its last brace. */
+static void write_line(struct event_store *s, const char *open)
+{
+    fprintf(s->feed, "%s" SUM "%016" PRIx64 "\"}\n", open, fnv_hash_text(FNV_HASH_INIT, open));
+}
+
 void event_store_feed_record(struct event_store *s, const struct event_store_row *r)
 {
-    if (s->feed)
-        fprintf(s->feed,
-                "{\"seq\":%lld,\"at_ms\":%lld,\"kind\":\"%s\",\"trial\":%d,\"lease\":%lld,"
-                "\"msg\":%lld,\"data\":%s}\n",
-                (long long)r->seq, (long long)r->at_ms, event_store_kind_name(r->kind), r->trial,
-                (long long)r->lease, (long long)r->msg, r->data);
+    if (!s->feed)
+        return;
+    AUTO(free)
+    char *open = xasprintf("{\"seq\":%lld,\"at_ms\":%lld,\"kind\":\"%s\",\"trial\":%d,"
+                           "\"lease\":%lld,\"msg\":%lld,\"data\":%s",
+                           (long long)r->seq, (long long)r->at_ms, event_store_kind_name(r->kind),
+                           r->trial, (long long)r->lease, (long long)r->msg, r->data);
+    write_line(s, open);
 }
 
 void event_store_feed_meta(struct event_store *s, const char *key, const char *value)
@@ -46,8 +60,10 @@ void event_store_feed_meta(struct event_store *s, const char *key, const char *v
         return;
     AUTO(json) json_t *line = json_pack("{s:s,s:s}", "meta", key, "value", value);
     AUTO(free) char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
-    if (text)
-        fprintf(s->feed, "%s\n", text);
+    if (!text)
+        return;
+    text[strlen(text) - 1] = 0;
+    write_line(s, text);
 }
 
 static int write_record(void *arg, const struct event_store_row *r, struct err *e)
@@ -110,17 +126,43 @@ static int reopen(struct event_store_feed *f, struct err *e)
     return 0;
 }
 
-/* Reads the next whole line as JSON (new reference). Returns NULL if there is none yet. */
-static json_t *next_line(struct event_store_feed *f)
+/* Whether the last member of a line is the checksum of the others. */
+static bool sum_is_right(char *line)
+{
+    char *sum = strrchr(line, ',');
+    if (!sum || strncmp(sum, SUM, sizeof SUM - 1) != 0)
+        return false;
+    *sum = 0;
+    uint64_t expected = fnv_hash_text(FNV_HASH_INIT, line);
+    *sum = ',';
+    return strtoull(sum + sizeof SUM - 1, NULL, 16) == expected;
+}
+
+/* Reads the next whole line as JSON to *out (new reference); NULL if there is none yet. On a
+ * network file system a part of a line that comes later reads as zeros until then. */
+static int next_line(json_t **out, struct event_store_feed *f, struct err *e)
 {
     off_t before = ftello(f->file);
     ssize_t n = getline(&f->line, &f->line_cap, f->file);
-    json_t *line = n > 0 && f->line[n - 1] == '\n' ? json_loadb(f->line, (size_t)n, 0, NULL) : NULL;
-    if (!line) {
+    *out = NULL;
+    if (n <= 0 || f->line[n - 1] != '\n' || memchr(f->line, 0, (size_t)n)) {
         clearerr(f->file);
         (void)fseeko(f->file, before, SEEK_SET);
+        return 0;
     }
-    return line;
+    if (sum_is_right(f->line))
+        *out = json_loadb(f->line, (size_t)n, 0, NULL);
+    return *out ? 0
+                : err_set(e, -EBADMSG, "%s: damaged: a line does not match its checksum", f->path);
+}
+
+/* Whether the feed of another sweep has replaced the one that was read so far. */
+static bool is_replaced(const struct event_store_feed *f, const json_t *line)
+{
+    const char *key = json_string_value(json_object_get(line, "meta"));
+    const json_t *was = json_object_get(f->meta, EVENT_STORE_META_INSTANCE);
+    return key && was && strcmp(key, EVENT_STORE_META_INSTANCE) == 0 &&
+           !json_equal(was, json_object_get(line, "value"));
 }
 
 static bool read_meta_line(struct event_store_feed *f, const json_t *line)
@@ -137,17 +179,17 @@ int event_store_feed_open(struct event_store_feed **out, const char *db, struct 
     f->path = path_of(db, "");
     f->meta = json_object();
     int rc = reopen(f, e);
+    for (bool meta = true; rc == 0 && meta;) { /* the lines of `meta` come first */
+        off_t before = ftello(f->file);
+        AUTO(json) json_t *line = NULL;
+        rc = next_line(&line, f, e);
+        meta = read_meta_line(f, line);
+        if (!meta)
+            (void)fseeko(f->file, before, SEEK_SET);
+    }
     if (rc < 0) {
         event_store_feed_close(f);
         return rc;
-    }
-    for (;;) { /* the lines of `meta` come first */
-        off_t before = ftello(f->file);
-        AUTO(json) json_t *line = next_line(f);
-        if (read_meta_line(f, line))
-            continue;
-        (void)fseeko(f->file, before, SEEK_SET);
-        break;
     }
     *out = f;
     return 0;
@@ -207,10 +249,13 @@ int event_store_feed_read(struct event_store_feed *f, int64_t *last_seq, event_s
         return e ? e->code : -EIO;
     for (int i = 0; i < READ_LINES; i++) {
         off_t before = ftello(f->file);
-        AUTO(json) json_t *line = next_line(f);
-        if (!line)
-            return 0;
-        int rc = read_meta_line(f, line) ? 0 : deliver(line, last_seq, fn, arg, e);
+        AUTO(json) json_t *line = NULL;
+        int rc = next_line(&line, f, e);
+        if (rc < 0 || !line)
+            return rc;
+        if (is_replaced(f, line))
+            return event_store_replaced(f->path, e);
+        rc = read_meta_line(f, line) ? 0 : deliver(line, last_seq, fn, arg, e);
         if (rc == -EAGAIN)
             (void)fseeko(f->file, before, SEEK_SET);
         if (rc < 0)

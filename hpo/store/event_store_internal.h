@@ -5,7 +5,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "hpo/store/commit_mark.h"
 #include "hpo/store/event_store.h"
+
+enum { EVENT_STORE_MARK_SINCE = 4 /* the format from which on a store has a mark */ };
 
 enum event_store_way { /* how a reader gets at the records (event_store_reader.c) */
                        EVENT_STORE_BY_WAL,
@@ -20,7 +23,15 @@ struct event_store {
     sqlite3_stmt *append, *put, *get, *read;
     bool open_tx; /* there are records that are not committed */
     bool broken;
-    FILE *feed; /* the feed that the writer writes on a network file system; NULL: none */
+    bool lost;                  /* the guard has failed: nothing may be written any more */
+    event_store_guard_fn guard; /* NULL: none */
+    void *guard_arg;
+    struct commit_mark mark; /* what the store has; of a writer: after the next commit */
+    struct commit_mark had;  /* what its mark said when it was opened */
+    struct err had_error;    /* why it said nothing */
+    bool had_error_shown;
+    int mark_fd; /* -1: a reader */
+    FILE *feed;  /* the feed that the writer writes on a network file system; NULL: none */
 
     /* only for a reader: */
     enum event_store_way way;
@@ -32,6 +43,8 @@ struct event_store {
     struct event_store_feed *feed_reader; /* EVENT_STORE_BY_FEED */
 };
 
+/* A reader may not mix the records of two sweeps. Returns -ESTALE. */
+int event_store_replaced(const char *path, struct err *e);
 /* Describes SQLite's last error. Returns the negative errno for it. */
 int event_store_failed(const struct event_store *s, const char *doing, struct err *e);
 int event_store_prepare(struct event_store *s, sqlite3_stmt **out, const char *sql, struct err *e);
@@ -42,10 +55,20 @@ int event_store_open_db(struct event_store *s, const char *path, int flags, cons
  * of a reader. Sets *version to the format of the file. */
 int event_store_check_format(struct event_store *s, int64_t *version, struct err *e);
 int event_store_prepare_read(struct event_store *s, int64_t version, struct err *e);
+/* Sets *out to the number in the first column of the first row. */
+int event_store_query_int(struct event_store *s, const char *sql, int64_t *out, struct err *e);
+/* Begins the transaction of the batch, if it has not begun. */
+int event_store_begin(struct event_store *s, struct err *e);
+/* Runs a statement that returns no row, in the transaction of the batch. */
+int event_store_write_row(struct event_store *s, sqlite3_stmt *st, struct err *e);
+/* Reads the mark. This comes before the store is opened, since a writer may be at work. */
+void event_store_read_mark(struct event_store *s);
+/* Compares the values of `meta` with their checksums and, if `marked`, what the store has with the
+ * mark that was read. Warns if there is none.
+ *   -EBADMSG  something is missing or differs; the text names it */
+int event_store_check_meta(struct event_store *s, bool marked, struct err *e);
 /* Finalizes the statements and closes the database. */
 void event_store_close_db(struct event_store *s);
-/* Returns true if the file is on a network file system, which cannot share a WAL. */
-bool event_store_on_network(const char *path);
 
 /* Whether the fields of a record are in their ranges, and its kind is known. */
 bool event_store_is_valid(const struct event_store_row *r);
@@ -73,7 +96,8 @@ void event_store_feed_meta(struct event_store *s, const char *key, const char *v
 /* Closes and removes the feed. */
 void event_store_feed_remove(struct event_store *s);
 
-/*   -ENOENT  there is no feed */
+/*   -ENOENT   there is no feed
+ *   -EBADMSG  a line does not match its checksum */
 int event_store_feed_open(struct event_store_feed **out, const char *db, struct err *e);
 void event_store_feed_close(struct event_store_feed *f);
 /* Reads records as event_store_read() does. */

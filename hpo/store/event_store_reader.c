@@ -106,6 +106,8 @@ static int try_open(struct event_store *s, const char *path, int flags, const ch
         rc = event_store_check_format(s, &version, e);
     if (rc == 0)
         rc = event_store_prepare_read(s, version, e);
+    if (rc == 0 && version >= EVENT_STORE_MARK_SINCE)
+        rc = event_store_check_meta(s, true, e);
     if (rc < 0)
         event_store_close_db(s);
     return rc;
@@ -153,6 +155,7 @@ int event_store_open_reader(struct event_store *s, struct err *e)
 {
     if (access(s->path, R_OK) < 0)
         return err_set(e, -errno, "%s: %s", s->path, strerror(errno));
+    event_store_read_mark(s);
     (void)look(s);
     if (event_store_on_network(s->path))
         return open_network(s, e);
@@ -167,15 +170,27 @@ int event_store_open_reader(struct event_store *s, struct err *e)
     return copy_helps(rc) ? open_copy(s, e) : rc;
 }
 
+int event_store_replaced(const char *path, struct err *e)
+{
+    return err_set(e, -ESTALE, "%s: the sweep is another one now", path);
+}
+
 int event_store_refresh_reader(struct event_store *s, struct err *e)
 {
     bool fixed = s->way == EVENT_STORE_BY_IMMUTABLE || s->way == EVENT_STORE_BY_COPY;
     int64_t inode = s->seen.inode;
     if (s->way == EVENT_STORE_BY_FEED || !look(s) || (!fixed && inode == s->seen.inode))
         return 0;
+    AUTO(free) char *was = NULL, *is = NULL;
+    int rc = event_store_get(&was, s, EVENT_STORE_META_INSTANCE, e);
+    if (rc < 0)
+        return rc;
     event_store_close_db(s);
     remove_copy(s);
-    return event_store_open_reader(s, e);
+    rc = event_store_open_reader(s, e);
+    if (rc == 0)
+        rc = event_store_get(&is, s, EVENT_STORE_META_INSTANCE, e);
+    return rc == 0 && was && (!is || strcmp(was, is) != 0) ? event_store_replaced(s->path, e) : rc;
 }
 
 void event_store_close_reader(struct event_store *s)

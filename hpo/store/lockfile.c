@@ -40,7 +40,8 @@ static int write_owner(int fd, const char *path, const char *note, struct err *e
         return err_set(e, -errno, "uname: %s", strerror(errno));
     int len =
         snprintf(text, sizeof text, "%d %s %.255s\n", (int)getpid(), u.nodename, note ? note : "");
-    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)len, 0) != len)
+    /* In one step, since others read it at any moment; the rest of a longer line is cut then. */
+    if (pwrite(fd, text, (size_t)len, 0) != len || ftruncate(fd, len) < 0)
         return err_set(e, errno ? -errno : -EIO, "%s: %s", path, strerror(errno ? errno : EIO));
     return 0;
 }

@@ -47,10 +47,12 @@ static int replay_one(void *arg, const struct scheduler_record *r, int64_t msg, 
     return scheduler_replay(arg, r, e);
 }
 
-int stored_sweep_lock(struct stored_sweep **out, const char *root, const char *name, struct err *e)
+int stored_sweep_lock(struct stored_sweep **out, const char *root, const char *name,
+                      struct sweep_owner_watch *watch, struct err *e)
 {
     AUTO(stored_sweep) struct stored_sweep *v = xzalloc(sizeof *v);
-    const struct sweep_dir_opts opts = {.root = root, .name = name, .must_exist = true};
+    const struct sweep_dir_opts opts = {
+        .root = root, .name = name, .must_exist = true, .watch = watch};
     int rc = sweep_dir_open(&v->dir, &opts, e);
     if (rc == 0)
         rc = stored_sweep_spec(&v->spec, v->dir->file, "sweep.yaml", e);

@@ -24,7 +24,9 @@ struct stored_sweep {
 
 /* Opens a sweep for writing and locks it. No coordinator can start until the sweep is closed.
  * Trials stay leased to their workers.
+ * `watch` as in sweep_owner_acquire().
  *   -EBUSY  a coordinator is running; others as sweep_dir_open() and event_store_replay() */
-int stored_sweep_lock(struct stored_sweep **out, const char *root, const char *name, struct err *e);
+int stored_sweep_lock(struct stored_sweep **out, const char *root, const char *name,
+                      struct sweep_owner_watch *watch, struct err *e);
 void stored_sweep_close(struct stored_sweep *v);
 AUTO_DEFINE(stored_sweep, struct stored_sweep *, stored_sweep_close)

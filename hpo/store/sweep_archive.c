@@ -41,14 +41,12 @@ int sweep_archive_lock(struct sweep_archive **out, const char *root, const char 
     AUTO(sweep_archive) struct sweep_archive *a = xzalloc(sizeof *a);
     a->root = xstrdup(root);
     a->name = xstrdup(name);
-    a->lock = -1;
     if (!sweep_dir_name_ok(name))
         return err_set(e, -ENOENT, "'%s' is not a valid sweep name", name);
     int rc = sweep_dir_find(&a->path, root, name, e);
     if (rc < 0)
         return rc;
-    AUTO(free) char *path = xasprintf("%s/lock", a->path);
-    rc = lockfile_acquire(&a->lock, path, NULL, e);
+    rc = sweep_owner_acquire(&a->owner, a->path, NULL, e);
     if (rc == -EBUSY) {
         err_wrap(e, "sweep '%s' is being worked on", name);
         return err_hint(e, "drover sweep cancel %s  ends it", name);
@@ -65,8 +63,7 @@ void sweep_archive_unlock(struct sweep_archive *a)
 {
     if (!a)
         return;
-    if (a->lock >= 0)
-        close(a->lock);
+    sweep_owner_release(a->owner);
     free(a->root);
     free(a->name);
     free(a->path);
@@ -75,8 +72,15 @@ void sweep_archive_unlock(struct sweep_archive *a)
 
 /* ---- out of the way ------------------------------------------------------------------------- */
 
+/* Returns the sweep's entry in `root`: its directory, or the user's link to it. */
+static char *entry(const struct sweep_archive *a)
+{
+    return xasprintf("%s/%s", a->root, a->name);
+}
+
 int sweep_archive_rename(char **out, struct sweep_archive *a, struct err *e)
 {
+    AUTO(free) char *from = entry(a);
     for (int n = 1;; n++) {
         AUTO(free) char *name = xasprintf("%s.%d", a->name, n);
         AUTO(free) char *to = xasprintf("%s/%s", a->root, name);
@@ -87,13 +91,12 @@ int sweep_archive_rename(char **out, struct sweep_archive *a, struct err *e)
         }
         if (access(to, F_OK) == 0)
             continue;
-        if (rename(a->path, to) == 0) {
+        if (rename(from, to) == 0) {
             *out = TAKE(name);
             return 0;
         }
         if (errno != EEXIST && errno != ENOTEMPTY) /* another process made it after the look */
-            return err_set(e, -errno, "cannot rename '%s' to '%s': %s", a->path, to,
-                           strerror(errno));
+            return err_set(e, -errno, "cannot rename '%s' to '%s': %s", from, to, strerror(errno));
     }
 }
 
@@ -113,6 +116,9 @@ int sweep_archive_remove(struct sweep_archive *a, struct err *e)
 {
     /* The store is removed last, so that the sweep is found until then. */
     AUTO(free) char *trials = xasprintf("%s/trials", a->path);
+    AUTO(free) char *from = entry(a);
     int rc = remove_tree(trials, e);
-    return rc < 0 ? rc : remove_tree(a->path, e);
+    if (rc == 0)
+        rc = remove_tree(a->path, e);
+    return rc < 0 ? rc : remove_tree(from, e); /* a link to it */
 }

@@ -7,8 +7,8 @@
 
 struct sweep_archive {
     char *root, *name;
-    char *path; /* absolute */
-    int lock;   /* held: no coordinator can start */
+    char *path;                /* absolute */
+    struct sweep_owner *owner; /* no coordinator can start */
 };
 
 /* Locks a sweep.
@@ -19,8 +19,8 @@ int sweep_archive_lock(struct sweep_archive **out, const char *root, const char 
 void sweep_archive_unlock(struct sweep_archive *a);
 AUTO_DEFINE(sweep_archive, struct sweep_archive *, sweep_archive_unlock)
 
-/* Renames the directory; *out is the new name of the sweep, which the caller frees. Errors as
- * rename(), and -ENAMETOOLONG  the new name would be too long */
+/* Renames the directory, or the link to it; *out is the new name of the sweep, which the caller
+ * frees. Errors as rename(), and -ENAMETOOLONG  the new name would be too long */
 int sweep_archive_rename(char **out, struct sweep_archive *a, struct err *e);
 
 /* Removes the directory and all files in it. If it is interrupted, the sweep exists until it is

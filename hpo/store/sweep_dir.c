@@ -11,6 +11,7 @@
 #include <sys/utsname.h>
 
 #include "common/durable.h"
+#include "common/entropy.h"
 #include "common/file.h"
 #include "common/fnv_hash.h"
 #include "common/json.h"
@@ -65,10 +66,9 @@ static int make_dir(const char *path, bool *made, struct err *e)
     return rc < 0 ? err_set(e, rc, "directory '%s': %s", path, strerror(-rc)) : 0;
 }
 
-static int acquire_lock(struct sweep_dir *d, struct err *e)
+static int become_owner(struct sweep_dir *d, struct sweep_owner_watch *watch, struct err *e)
 {
-    AUTO(free) char *path = in_dir(d, "lock");
-    int rc = lockfile_acquire(&d->lock, path, NULL, e);
+    int rc = sweep_owner_acquire(&d->owner, d->path, watch, e);
     if (rc != -EBUSY)
         return rc;
     err_wrap(e, "sweep '%s' is being worked on", d->name);
@@ -79,8 +79,21 @@ static int acquire_lock(struct sweep_dir *d, struct err *e)
 static int write_copy(const struct sweep_dir *d, const char *text, struct err *e)
 {
     AUTO(free) char *path = in_dir(d, "sweep.yaml");
-    int rc = file_write(path, text, strlen(text), 0600);
+    int rc = file_replace(path, text, strlen(text), 0600);
     return rc < 0 ? err_set(e, rc, "%s: %s", path, strerror(-rc)) : 0;
+}
+
+/* Gives the sweep its instance, with the next commit. */
+static int put_instance(struct sweep_dir *d, struct err *e)
+{
+    uint64_t random = 0;
+    char text[24];
+    int rc = entropy_fill(&random, sizeof random);
+    if (rc < 0)
+        return err_set(e, rc, "random numbers: %s", strerror(-rc));
+    d->instance = (int64_t)(random >> 1 | 1);
+    snprintf(text, sizeof text, "%" PRId64, d->instance);
+    return event_store_put(d->store, EVENT_STORE_META_INSTANCE, text, e);
 }
 
 static int store_new(struct sweep_dir *d, const struct sweep_dir_opts *opts, struct err *e)
@@ -94,21 +107,24 @@ static int store_new(struct sweep_dir *d, const struct sweep_dir_opts *opts, str
     AUTO(free) char *prior = d->prior ? json_line(d->prior) : NULL;
     char seed[24];
     snprintf(seed, sizeof seed, "%" PRIu64, d->seed);
-    if (write_copy(d, d->file, e) < 0 || event_store_put(d->store, "file", d->file, e) < 0 ||
+    if (write_copy(d, d->file, e) < 0 || put_instance(d, e) < 0 ||
+        event_store_put(d->store, "file", d->file, e) < 0 ||
         event_store_put(d->store, "seed", seed, e) < 0 ||
         (prior && event_store_put(d->store, "prior", prior, e) < 0))
         return e->code;
     return event_store_commit(d->store, e);
 }
 
-/* Reads the stored text, seed and warm start. A single commit has written all three. */
+/* Reads the stored text, seed, warm start and instance. A single commit has written all of them. */
 static int read_meta(struct sweep_dir *d, struct err *e)
 {
-    AUTO(free) char *seed = NULL, *prior = NULL;
+    AUTO(free) char *seed = NULL, *prior = NULL, *instance = NULL;
     if (event_store_get(&d->file, d->store, "file", e) < 0 ||
         event_store_get(&seed, d->store, "seed", e) < 0 ||
-        event_store_get(&prior, d->store, "prior", e) < 0)
+        event_store_get(&prior, d->store, "prior", e) < 0 ||
+        event_store_get(&instance, d->store, EVENT_STORE_META_INSTANCE, e) < 0)
         return e->code;
+    d->instance = instance ? strtoll(instance, NULL, 10) : 0;
     if (prior && json_parse(&d->prior, prior, strlen(prior), e) < 0)
         return err_wrap(e, "%s/sweep.db: prior", d->path);
     d->seed = seed ? strtoull(seed, NULL, 10) : 0;
@@ -139,12 +155,38 @@ static int check_stored(struct sweep_dir *d, const struct sweep_dir_opts *opts, 
     return 0;
 }
 
+static int lost(const struct sweep_dir *d, struct err *e)
+{
+    err_wrap(e, "sweep '%s': nothing more is stored", d->name);
+    return err_hint(e, "drover sweep show %s  shows its progress", d->name);
+}
+
+static int check_owner(void *arg, struct err *e)
+{
+    const struct sweep_dir *d = arg;
+    return sweep_owner_check(d->owner, e) < 0 ? lost(d, e) : 0;
+}
+
+int sweep_dir_beat(const struct sweep_dir *d, struct err *e)
+{
+    return sweep_owner_beat(d->owner, e) < 0 ? lost(d, e) : 0;
+}
+
 static int open_store(struct sweep_dir *d, const struct sweep_dir_opts *opts, struct err *e)
 {
-    AUTO(free) char *db = in_dir(d, "sweep.db");
+    AUTO(free) char *db = in_dir(d, "sweep.db"), *trials = in_dir(d, "trials");
+    if (access(db, F_OK) < 0 && access(trials, F_OK) == 0) { /* and checkpoints, in their places */
+        err_set(e, -EEXIST, "%s has trials of a sweep whose store is gone", d->path);
+        return err_hint(e, "rm -r %s  removes them; --name OTHER starts another sweep", trials);
+    }
     if (event_store_open(&d->store, db, EVENT_STORE_WRITE, e) < 0 || read_meta(d, e) < 0)
         return e->code;
-    return d->file ? check_stored(d, opts, e) : store_new(d, opts, e);
+    event_store_set_guard(d->store, check_owner, d);
+    int rc = d->file ? check_stored(d, opts, e) : store_new(d, opts, e);
+    if (rc < 0 || d->instance)
+        return rc;
+    rc = put_instance(d, e); /* an older drover has written the store */
+    return rc < 0 ? rc : event_store_commit(d->store, e);
 }
 
 static int no_such_sweep(const char *root, const char *name, struct err *e)
@@ -163,14 +205,13 @@ static struct sweep_dir *unopened(const char *name)
 {
     struct sweep_dir *d = xzalloc(sizeof *d);
     d->name = xstrdup(name);
-    d->lock = -1;
     return d;
 }
 
 /* Removes the files of a failed start, and the directory that it created. */
 static void remove_new(struct sweep_dir *d, const char *path)
 {
-    static const char *const files[] = {"lock", "sweep.db", "sweep.yaml"};
+    static const char *const files[] = {"lock", "owner", "sweep.db", "sweep.db-mark", "sweep.yaml"};
     event_store_close(TAKE(d->store));
     for (size_t i = 0; d->path && i < COUNT_OF(files); i++) {
         AUTO(free) char *file = in_dir(d, files[i]);
@@ -192,7 +233,8 @@ int sweep_dir_open(struct sweep_dir **out, const struct sweep_dir_opts *opts, st
     if (make_dir(opts->root, &made_root, e) < 0 || make_dir(path, &made, e) < 0)
         return e->code;
     d->path = realpath(path, NULL);
-    int rc = d->path ? acquire_lock(d, e) : err_set(e, -errno, "%s: %s", path, strerror(errno));
+    int rc = d->path ? become_owner(d, opts->watch, e)
+                     : err_set(e, -errno, "%s: %s", path, strerror(errno));
     if (rc == 0)
         rc = open_store(d, opts, e);
     if (rc < 0 && made)
@@ -246,7 +288,8 @@ char *sweep_dir_unused_name(const struct sweep_dir_opts *opts)
             xasprintf("%.*s%s", SWEEP_DIR_NAME_MAX - (int)strlen(suffix), opts->name, suffix);
         AUTO(sweep_dir) struct sweep_dir *d = NULL;
         /* If the sweep cannot be read, sweep_dir_open() says why. */
-        if (sweep_dir_read(&d, opts->root, name, NULL) < 0 || strcmp(d->file, opts->file) == 0)
+        if (sweep_dir_read(&d, opts->root, name, NULL) < 0 || strcmp(d->file, opts->file) == 0 ||
+            (opts->same && opts->same(opts->arg, d->file)))
             return TAKE(name);
     }
 }
@@ -256,8 +299,7 @@ void sweep_dir_close(struct sweep_dir *d)
     if (!d)
         return;
     event_store_close(d->store);
-    if (d->lock >= 0)
-        close(d->lock);
+    sweep_owner_release(d->owner);
     free(d->name);
     free(d->path);
     free(d->file);
@@ -267,11 +309,7 @@ void sweep_dir_close(struct sweep_dir *d)
 
 struct lockfile_owner sweep_dir_owner(const struct sweep_dir *d)
 {
-    AUTO(free) char *path = in_dir(d, "lock");
-    struct lockfile_owner o = {0};
-    /* A lock file that cannot be read counts as not held */
-    (void)lockfile_read_owner(&o, path, NULL);
-    return o;
+    return sweep_owner_read(d->path);
 }
 
 static int by_name(const void *a, const void *b)
@@ -295,6 +333,14 @@ int sweep_dir_list(char ***out, const char *root, struct err *e)
         qsort(names, strv_len(names), sizeof *names, by_name);
     *out = TAKE(names);
     return 0;
+}
+
+int sweep_dir_check_command(const struct sweep_dir *d, const json_t *command, struct err *e)
+{
+    const json_t *instance = json_object_get(command, "instance");
+    return !instance || json_integer_value(instance) == d->instance
+               ? 0
+               : err_set(e, -ESTALE, "the command was for another sweep that was here");
 }
 
 /* ---- files in the directory ----------------------------------------------------------------- */
@@ -333,7 +379,7 @@ int sweep_dir_endpoint(char **out, const struct sweep_dir *d, struct err *e)
     }
     AUTO(free) char *file = in_dir(d, "endpoint");
     AUTO(free) char *line = xasprintf("ipc://%s\n", sock);
-    int rc = file_write(file, line, strlen(line), 0600);
+    int rc = file_replace(file, line, strlen(line), 0600);
     if (rc < 0)
         return err_set(e, rc, "%s: %s", file, strerror(-rc));
     *out = xasprintf("ipc://%s", sock);

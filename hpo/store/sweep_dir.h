@@ -1,7 +1,7 @@
 /* sweep_dir - the directory of a sweep: its file, its event store, its locks and the address of its
  * coordinator.
  *
- *     sweeps/NAME/{sweep.yaml,sweep.db,lock,worker.HOST.lock,worker.HOST.log,coord.sock,endpoint,
+ *     sweeps/NAME/{sweep.yaml,sweep.db,sweep.db-mark,lock,owner,worker.HOST.lock,worker.HOST.log,coord.sock,endpoint,
  *                  workers.json}    and those of curve_keys.h, listen_endpoint.h, command_mailbox.h
  */
 #pragma once
@@ -14,34 +14,45 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "hpo/store/event_store.h"
-#include "hpo/store/lockfile.h"
+#include "hpo/store/sweep_owner.h"
 
 enum { SWEEP_DIR_NAME_MAX = 64 };
 
 /* A key of the store's `meta`. The value is the sentence with which the sweep has ended, or "" if
  * it has not ended. */
 #define SWEEP_DIR_META_ENDED "ended"
+/* Why the last coordinator left the sweep before its end; "" after the end. While one runs, it is
+ * the reason that remains if it is killed. */
+#define SWEEP_DIR_META_LEFT "left"
 
 struct sweep_dir {
     char *name;
     char *path; /* absolute */
     struct event_store *store;
-    int lock;      /* descriptor of the lock that is held; -1: opened only for reading */
-    bool fresh;    /* this process has created it, and it has no records yet */
-    uint64_t seed; /* as stored */
-    char *file;    /* the sweep file's text, as stored */
-    json_t *prior; /* the warm start, as stored: {"from": [directories of other sweeps],
-                      "observations": (warm_start.h)}; NULL: none */
+    struct sweep_owner *owner; /* NULL: opened only for reading */
+    bool fresh;                /* this process has created it, and it has no records yet */
+    int64_t instance;          /* random, > 0; distinguishes the sweep from one that was here
+                                  before. 0: opened only for reading, and written by an older
+                                  drover */
+    uint64_t seed;             /* as stored */
+    char *file;                /* the sweep file's text, as stored */
+    json_t *prior;             /* the warm start, as stored: {"from": [directories of other sweeps],
+                                  "observations": (warm_start.h)}; NULL: none */
 };
 
 struct sweep_dir_opts {
-    const char *root;     /* the directory of all sweeps */
-    const char *name;     /* must satisfy sweep_dir_name_ok() */
-    const char *file;     /* the sweep file's text; NULL: the stored one */
-    const uint64_t *seed; /* NULL: the stored one, or `file_seed` */
-    uint64_t file_seed;   /* the seed in the file */
-    const json_t *prior;  /* the warm start; NULL: the stored one, or none */
-    bool must_exist;      /* --resume */
+    const char *root;                /* the directory of all sweeps */
+    const char *name;                /* must satisfy sweep_dir_name_ok() */
+    const char *file;                /* the sweep file's text; NULL: the stored one */
+    const uint64_t *seed;            /* NULL: the stored one, or `file_seed` */
+    uint64_t file_seed;              /* the seed in the file */
+    const json_t *prior;             /* the warm start; NULL: the stored one, or none */
+    bool must_exist;                 /* --resume */
+    struct sweep_owner_watch *watch; /* sweep_owner_acquire(): do not wait; NULL: wait */
+    /* Returns true if a stored file is for the same sweep as `file`, though its text is another
+     * one; NULL: never */
+    bool (*same)(const void *arg, const char *stored);
+    const void *arg;
 };
 
 /* Returns true if `name` consists of 1 to SWEEP_DIR_NAME_MAX letters, digits, '.', '_' and '-', and
@@ -52,7 +63,7 @@ bool sweep_dir_name_ok(const char *name);
 char *sweep_dir_slug(const char *text);
 
 /* Returns the first of NAME, NAME-2, NAME-3, … under which no sweep with another file is stored;
- * the caller frees it. Reads `root`, `name` and `file` of the options. */
+ * the caller frees it. Reads `root`, `name`, `file` and `same` of the options. */
 char *sweep_dir_unused_name(const struct sweep_dir_opts *opts);
 
 /* Opens and locks the directory, and creates it if necessary. This process is then the sweep's
@@ -77,9 +88,17 @@ AUTO_DEFINE(sweep_dir, struct sweep_dir *, sweep_dir_close)
 /* Returns the process that coordinates the sweep (`held` is true), or the last one that did. */
 struct lockfile_owner sweep_dir_owner(const struct sweep_dir *d);
 
+/* Shows other machines that this coordinator runs: to be called about once per second. Fails as
+ * sweep_owner_check(); the coordinator must then stop. */
+int sweep_dir_beat(const struct sweep_dir *d, struct err *e);
+
 /* Lists the names of the sweeps in `root`, sorted, as a strv. `*out` is NULL if there are none, or
  * if `root` does not exist. Errors are those of opendir(). */
 int sweep_dir_list(char ***out, const char *root, struct err *e);
+
+/* Returns 0 if a user's command is for this sweep, or does not say for which one.
+ *   -ESTALE  it was for one that was here before */
+int sweep_dir_check_command(const struct sweep_dir *d, const json_t *command, struct err *e);
 
 /* Returns the path of this host's file in the directory: PATH/worker.HOST.SUFFIX. The caller frees
  * it. */

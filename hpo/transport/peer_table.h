@@ -2,11 +2,11 @@
  * message. */
 #pragma once
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/json.h"
 #include "common/mem.h"
 #include "hpo/transport/wire.h"
 

@@ -272,6 +272,13 @@ void transport_client_close(struct transport_client *c)
     free(c);
 }
 
+void transport_client_leave(struct transport_client *c)
+{
+    if (zmq_disconnect(c->sock, c->endpoint) < 0)
+        log_debug("%s: cannot disconnect: %s", c->endpoint, zmq_strerror(errno));
+    step(c, LINK_EV_BROKEN);
+}
+
 void transport_client_pin(struct transport_client *c)
 {
     c->pinned = true;

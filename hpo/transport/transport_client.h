@@ -51,6 +51,9 @@ AUTO_DEFINE(transport_client, struct transport_client *, transport_client_close)
  * is dropped: when a connection opens, the caller must send important messages again. */
 void transport_client_send(struct transport_client *c, const struct wire_msg *m);
 
+/* Disconnects: from now on nothing is sent, and what is not sent yet is dropped. */
+void transport_client_leave(struct transport_client *c);
+
 /* From now on the client does not renew its connection, so that the next messages arrive without a
  * delay. */
 void transport_client_pin(struct transport_client *c);

@@ -101,6 +101,14 @@ void transport_server_mark_lost(struct transport_server *s, const char *worker)
         p->lost = true;
 }
 
+void transport_server_forget(struct transport_server *s, const char *worker)
+{
+    struct peer *p = peer_table_find(&s->peers, worker);
+    transport_server_mark_lost(s, worker);
+    if (p)
+        p->conn = 0;
+}
+
 const char *transport_server_silent(const struct transport_server *s, int64_t ms, size_t *from)
 {
     while (*from < s->peers.count) {

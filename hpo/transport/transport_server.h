@@ -46,6 +46,8 @@ void transport_server_broadcast(struct transport_server *s, enum wire_kind kind)
 
 /* Marks the worker as lost: its messages are ignored until its next hello. */
 void transport_server_mark_lost(struct transport_server *s, const char *worker);
+/* The same; and the worker's next hello may be that of its first connection. */
+void transport_server_forget(struct transport_server *s, const char *worker);
 
 /* Returns the id of a worker that should count as lost, or NULL if there is none: it was silent for
  * `ms` and for three of its ping intervals, or it does not read its messages. Workers that are

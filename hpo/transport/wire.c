@@ -97,6 +97,7 @@ static const struct kind {
     [WIRE_PONG] = {"pong", false, false, false, NULL},
     [WIRE_ACK] = {"ack", true, true, false, NULL},
     [WIRE_RECONNECT] = {"reconnect", false, false, false, NULL},
+    [WIRE_FOREIGN] = {"foreign", false, false, false, NULL},
 };
 
 enum { REPORT_VALUES_MAX = 4096 };
@@ -193,11 +194,28 @@ static int check_report(json_t *data, struct err *e)
     return 0;
 }
 
+/* Whether the instance is there, and is positive, where the kind of message has one. */
+static bool instance_fits(const struct wire_msg *m)
+{
+    switch (m->kind) {
+    case WIRE_HELLO:
+        return m->instance >= 0;
+    case WIRE_REPORT:
+    case WIRE_DONE:
+    case WIRE_REQUIREMENTS:
+        return m->instance > 0;
+    default:
+        return m->instance == 0;
+    }
+}
+
 static int check(const struct wire_msg *m, struct err *e)
 {
     const struct kind *k = &kinds[m->kind];
     if (m->conn < 1)
         return err_set(e, -EPROTO, "'conn' is missing or not positive");
+    if (!instance_fits(m))
+        return err_set(e, -EPROTO, "'instance' is missing, not positive or unexpected");
     if (k->lease ? m->lease < 1 : m->lease != 0)
         return err_set(e, -EPROTO, "'lease' is missing, not positive or unexpected");
     if (k->seq ? m->seq < 1 : m->seq != 0)
@@ -219,6 +237,8 @@ int wire_encode(struct strbuf *out, const struct wire_msg *m, struct err *e)
         return err_set(e, -EINVAL, "message '%s': cannot be written as JSON", kind);
     AUTO(strbuf) struct strbuf b = {0};
     strbuf_printf(&b, "{\"v\":%d,\"kind\":\"%s\",\"conn\":%" PRId64, WIRE_VERSION, kind, m->conn);
+    if (m->instance)
+        strbuf_printf(&b, ",\"instance\":%" PRId64, m->instance);
     if (m->lease)
         strbuf_printf(&b, ",\"lease\":%" PRId64, m->lease);
     if (m->seq)
@@ -269,6 +289,7 @@ static int read_message(struct wire_msg *m, const json_t *j, struct err *e)
     size_t keys = 2;
     *m = (struct wire_msg){.kind = (enum wire_kind)kind};
     m->conn = number(j, "conn", &keys);
+    m->instance = number(j, "instance", &keys);
     m->lease = number(j, "lease", &keys);
     m->seq = number(j, "seq", &keys);
     m->data = json_incref(json_object_get(j, "data"));

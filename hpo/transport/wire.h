@@ -1,13 +1,17 @@
 /* wire - the messages between a coordinator and its workers: one JSON object per message.
  *
- *     {"v":7,"kind":"report","conn":3,"lease":12,"seq":4,"data":{"step":3,"loss":0.41}}
+ *     {"v":8,"kind":"report","conn":3,"instance":71,"lease":12,"seq":4,"data":{"loss":0.41}}
  *
  * A worker counts its connections. Its hello opens connection number `conn`, and all messages of
  * both ends have this number. A message with another number belongs to an earlier connection and is
  * dropped. After a hello, the worker resends all messages that are not acknowledged, in order. So
  * messages that waited in the queue of an earlier connection cannot arrive out of order. Reports
  * and the end of a lease are numbered (`seq`, from 1). An ack confirms that all messages of the
- * lease up to `seq` are in the store. */
+ * lease up to `seq` are in the store.
+ *
+ * Each sweep has a random number, its instance (sweep_dir.h). Numbers of leases begin anew with
+ * each sweep, so a message about one says of which instance it is. A worker tells in its hello
+ * which instance it has served. To one of another instance the coordinator answers WIRE_FOREIGN. */
 #pragma once
 
 #include <jansson.h>
@@ -18,7 +22,7 @@
 #include "common/strbuf.h"
 
 enum {
-    WIRE_VERSION = 7,
+    WIRE_VERSION = 8,
     WIRE_MAX_BYTES = 1 << 20, /* limit on the length of a message */
     WIRE_SLOTS_MAX = 65536,   /* limit on a worker's slots and on its leases */
     WIRE_PING_MAX_MS = 5000,  /* limit on the interval between two pings of a worker */
@@ -61,8 +65,8 @@ enum wire_kind {
 
     /* From the coordinator: */
 
-    /* data as resources_json(): the requirements of each trial; and "sweep", its name. Sent after
-     * each hello. */
+    /* instance, data as resources_json(): the requirements of each trial; and "sweep", its name.
+     * Sent after each hello. */
     WIRE_REQUIREMENTS,
     /* lease, data (run_fields in wire.c): run a trial. */
     WIRE_RUN,
@@ -81,15 +85,18 @@ enum wire_kind {
     WIRE_ACK,
     /* The worker counts as lost, or its hello was not received: it must open a new connection. */
     WIRE_RECONNECT,
+    /* The worker has served another sweep: it drops its leases and what it could not deliver. */
+    WIRE_FOREIGN,
     WIRE_KINDS
 };
 
 struct wire_msg {
     enum wire_kind kind;
-    int64_t conn;  /* >= 1 */
-    int64_t lease; /* >= 1 if the kind has a lease, else 0 */
-    int64_t seq;   /* >= 1 if the kind has a number, else 0 */
-    json_t *data;  /* owned; NULL if the kind has no data */
+    int64_t conn;     /* >= 1 */
+    int64_t instance; /* >= 1 if the kind has one; in a hello 0: the worker has served none */
+    int64_t lease;    /* >= 1 if the kind has a lease, else 0 */
+    int64_t seq;      /* >= 1 if the kind has a number, else 0 */
+    json_t *data;     /* owned; NULL if the kind has no data */
 };
 
 /* Releases the message's data. */

@@ -107,8 +107,9 @@ bool metric_guess(char **line, char **pattern, const char *text, size_t len, con
     const char *const names[] = {metric, last && last[1] ? last + 1 : metric};
     for (size_t i = 0; i < COUNT_OF(names); i++)
         for (size_t end = len; end > 0;) {
-            const char *newline = memrchr(text, '\n', end - 1);
-            size_t start = newline ? (size_t)(newline + 1 - text) : 0;
+            size_t start = end - 1;
+            while (start > 0 && !strchr("\r\n", text[start - 1]))
+                start--;
             AUTO(free) char *candidate = xstrndup(text + start, end - start);
             candidate[strcspn(candidate, "\r\n")] = '\0';
             const char *at = find(candidate, names[i]);

@@ -30,13 +30,6 @@ struct metric_parse {
 
 /* ---- patterns ------------------------------------------------------------------------------- */
 
-static void *checked(void *p)
-{
-    if (!p)
-        abort(); /* no memory */
-    return p;
-}
-
 /* Adds "pattern 'loss=(' of 'loss'" in front of PCRE2's message. A long pattern is cut. */
 static int refused(const struct metric_pattern *p, int code, struct err *e)
 {
@@ -51,7 +44,7 @@ static int refused(const struct metric_pattern *p, int code, struct err *e)
 static int compile(struct metric_pattern *p, struct err *e)
 {
     const uint32_t options = PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C;
-    pcre2_compile_context *c = checked(pcre2_compile_context_create(NULL));
+    pcre2_compile_context *c = xchecked(pcre2_compile_context_create(NULL));
     pcre2_set_max_pattern_length(c, PATTERN_BYTES_MAX);
     int code = 0;
     PCRE2_SIZE at = 0;
@@ -64,8 +57,8 @@ int metric_parse_new(struct metric_parse **out, const json_t *patterns, struct e
 {
     AUTO(metric_parse) struct metric_parse *m = xzalloc(sizeof *m);
     m->patterns = xcalloc(json_object_size(patterns), sizeof *m->patterns);
-    m->hits = checked(pcre2_match_data_create(2, NULL));
-    m->limits = checked(pcre2_match_context_create(NULL));
+    m->hits = xchecked(pcre2_match_data_create(2, NULL));
+    m->limits = xchecked(pcre2_match_context_create(NULL));
     pcre2_set_match_limit(m->limits, STEPS_MAX);
     pcre2_set_depth_limit(m->limits, CHOICES_MAX);
     pcre2_set_heap_limit(m->limits, MEMORY_KIB_MAX);

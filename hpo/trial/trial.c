@@ -160,6 +160,9 @@ double trial_mean(const struct trial *t, size_t n)
 void trial_report(struct trial *t, double step, const json_t *values, const char *metric,
                   bool maximize)
 {
+    json_object_update(t->metrics, (json_t *)values); /* which only reads `values` */
+    if (metric && !json_object_get(values, metric))
+        return;
     if (t->points_lease != t->lease) {
         trial_curve_cut(&t->curve, step, maximize);
         drop_means(t, t->curve.count);
@@ -170,35 +173,22 @@ void trial_report(struct trial *t, double step, const json_t *values, const char
     double x = finite_value(values, metric);
     if (!isnan(x))
         drop_means(t, trial_curve_put(&t->curve, step, x, maximize));
-    if (!metric || json_object_get(values, metric)) {
-        t->lease_reports++;
-        if (step >= t->last_step)
-            t->diverged = isnan(x);
-    }
-    const char *name = NULL;
-    json_t *value = NULL;
-    json_object_foreach ((json_t *)values, name, value) /* the macro rejects const pointers */
-        if (step >= t->last_step || !json_object_get(t->metrics, name))
-            json_object_set(t->metrics, name, value);
+    t->lease_reports++;
+    t->diverged = isnan(x);
     t->last_step = fmax(t->last_step, step);
 }
 
 bool trial_repeated(const struct trial *t, double step, const json_t *values, const char *metric)
 {
-    if (t->points_lease != t->lease || step > t->last_step)
-        return false;
-    double x = finite_value(values, metric);
     size_t n = trial_curve_until(&t->curve, step);
-    bool known = n && t->curve.points[n - 1].step == step && t->curve.points[n - 1].value == x;
-    if (!isnan(x) ? !known : step < t->last_step)
+    if (!metric || t->points_lease != t->lease || t->curve.newest != step || n == 0 ||
+        t->curve.points[n - 1].value != finite_value(values, metric))
         return false;
     const char *name = NULL;
     json_t *value = NULL;
-    json_object_foreach ((json_t *)values, name, value) { /* the macro rejects const pointers */
-        const json_t *old = json_object_get(t->metrics, name);
-        if (!old || (step == t->last_step && !json_equal(old, value)))
+    json_object_foreach ((json_t *)values, name, value) /* the macro rejects const pointers */
+        if (!json_equal(json_object_get(t->metrics, name), value))
             return false;
-    }
     return true;
 }
 
@@ -209,5 +199,5 @@ double trial_next_step(const struct trial *t)
 
 double trial_value(const struct trial *t, bool last)
 {
-    return last && t->curve.count ? t->curve.points[t->curve.count - 1].value : t->curve.best;
+    return last ? t->curve.last : t->curve.best;
 }

@@ -68,12 +68,13 @@ struct trial {
 
     struct trial_curve curve;  /* of the sweep's first metric */
     struct trial_means *means; /* cache of trial_mean() */
-    int64_t points_lease;      /* number of the last lease with a report; 0: none */
-    double last_step;          /* the highest step under points_lease */
-    int lease_reports;         /* reports of the sweep's metric under points_lease */
-    bool diverged;             /* the metric's newest report was not a finite number */
-    json_t *metrics;           /* maps the name of each metric that was reported to its last value
-                                  (json_number()) */
+    /* These are of the sweep's first metric; all reports count if the sweep has none. */
+    int64_t points_lease; /* number of the last lease with a report; 0: none */
+    double last_step;     /* the highest step under points_lease */
+    int lease_reports;    /* reports under points_lease */
+    bool diverged;        /* the metric's newest report was not a finite number */
+    json_t *metrics;      /* maps the name of each metric that was reported to its last value
+                             (json_number()) */
 
     double resumed_at; /* the step of its last point when it was last resumed; -INFINITY: it was
                           never paused and resumed */
@@ -97,14 +98,14 @@ void trial_set_stop_word(struct trial *t, const char *word);
 const char *trial_stop_word(const struct trial *t);
 
 /* Adds a report under the last lease. `values` are numbers as json_number() writes them. `metric`
- * is the sweep's first metric; NULL: the sweep has none. The first report of a new lease removes
- * the points of earlier leases from its step on, since the trial continued from a checkpoint or
- * started again. A report with the step of an earlier point replaces this point. */
+ * is the sweep's first metric; NULL: the sweep has none. Its first report under a new lease removes
+ * its reports of earlier leases from this step on, since the trial continued from a checkpoint or
+ * started again. trial_curve.h says what reports with equal steps mean. */
 void trial_report(struct trial *t, double step, const json_t *values, const char *metric,
                   bool maximize);
 
-/* Returns true if this report is already known and adds nothing. This happens if its message is
- * received twice. */
+/* Returns true if this report corrects the metric's last one to what it was, and says nothing else:
+ * then it need not be stored. */
 bool trial_repeated(const struct trial *t, double step, const json_t *values, const char *metric);
 
 /* Returns the step of a report without one: the number of reports under this lease. */

@@ -27,15 +27,6 @@ struct foreign_gpu_processes {
 
 /* ---- in the thread -------------------------------------------------------------------------- */
 
-bool foreign_gpu_processes_is_drover(pid_t pid)
-{
-    struct process_tree_proc w = {.parent = pid};
-    while (w.parent > 1 && w.parent != getpid())
-        if (process_tree_read(&w, w.parent) < 0)
-            return false;
-    return w.parent == getpid();
-}
-
 /* Returns false if no process outside drover uses the GPU. */
 static bool read_use(struct foreign_gpu_process *out, const struct gpu_sample *g)
 {
@@ -49,7 +40,7 @@ static bool read_use(struct foreign_gpu_process *out, const struct gpu_sample *g
     for (int i = 0; i < g->process_count; i++) {
         struct process_tree_proc w;
         pid_t pid = g->processes[i].pid;
-        if (foreign_gpu_processes_is_drover(pid) || process_tree_read(&w, pid) < 0)
+        if (process_tree_is_descendant(pid) || process_tree_read(&w, pid) < 0)
             continue; /* without an entry in /proc, it is in another namespace, or has ended */
         out->seen = true;
         gpu_users_describe(out->text, sizeof out->text, pid);

@@ -16,9 +16,6 @@ struct foreign_gpu_process {
     char text[256]; /* "process 4711 of bob (python train.py)"; "3 GiB of its memory are in use" */
 };
 
-/* Whether the process descends from this process, or is this process. */
-bool foreign_gpu_processes_is_drover(pid_t pid);
-
 /* At most one entry per GPU. `count` -1: the driver did not answer, and the last answer stays
  * valid. `asked_ms` is when the driver was asked, in uv_now()'s time. */
 typedef void foreign_gpu_processes_fn(void *arg, const struct foreign_gpu_process *list, int count,

@@ -170,6 +170,6 @@ void lease_kill(struct lease *l)
         reservation_stop(l->reservation);
         return;
     }
-    trial_run_stop(l->run, false); /* also ends a run that waits for a slot */
     trial_run_kill(l->run);
+    trial_run_stop(l->run, false); /* ends a run that waits for a slot */
 }

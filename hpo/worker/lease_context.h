@@ -15,9 +15,9 @@
 struct lease_context {
     uv_loop_t *loop;
     struct launch_context *launcher;
-    const struct resources *need; /* of a trial; known before a lease gets a slot */
-    const char *prefix;  /* installation prefix, three levels above this program; NULL: unknown */
-    const char *cgroups; /* directory for the control groups of leases; NULL: none */
+    int64_t instance;                /* of the sweep; known before there is a lease */
+    const struct resources *need;    /* of a trial; known before a lease gets a slot */
+    char *cgroups;                   /* directory for the control groups of leases; NULL: none */
     const struct trial_paths *paths; /* set before the first trial_run_new() */
     outbox_fn *send;                 /* sends a message to the coordinator */
     void *arg;
@@ -29,6 +29,11 @@ typedef void lease_done_fn(void *arg);
 /* Sends a message that is not numbered. Borrows `data`, which may be NULL. */
 void lease_context_send(const struct lease_context *c, enum wire_kind kind, int64_t lease,
                         json_t *data);
+
+/* Claims the directory `cgroups` if trials need limits, or count out-of-memory kills by it. The
+ * caller frees c->cgroups. Fails as cgroup_delegate_claim(), but only if trials need a limit of
+ * memory. */
+int lease_context_claim_cgroups(struct lease_context *c, struct err *e);
 
 /* Makes a control group with the limits of a trial. Returns its directory, for
  * cgroup_delegate_remove() and free(); NULL, after a warning, if there is none. */

@@ -8,6 +8,7 @@
 #include "common/plural.h"
 #include "common/strbuf.h"
 #include "hpo/transport/wire.h"
+#include "launcher/node/topo_visible.h"
 
 /* ---- GPUs ----------------------------------------------------------------------------------- */
 
@@ -52,6 +53,9 @@ static int find_units(struct gpu_units *u, const struct topo *t, const struct no
                       struct err *e)
 {
     const char *list = opts->gpus ? opts->gpus : opts->visible;
+    int rc = opts->gpus ? 0 : topo_check_visible(t, opts->visible, e);
+    if (rc < 0)
+        return rc;
     for (int i = 0; !list && i < topo_gpu_count(t); i++)
         add_gpu(u, topo_gpu(t, i), topo_gpu(t, i)->uuid);
     for (const char *p = list; p && *p;) {

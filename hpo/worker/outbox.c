@@ -139,7 +139,11 @@ static void send_next(struct outbox *o, int in_flight_max)
 
 void outbox_push(struct outbox *o, enum wire_kind kind, json_t *data)
 {
-    struct wire_msg m = {.kind = kind, .lease = o->opts.lease, .seq = ++o->last_seq, .data = data};
+    struct wire_msg m = {.kind = kind,
+                         .instance = o->opts.instance,
+                         .lease = o->opts.lease,
+                         .seq = ++o->last_seq,
+                         .data = data};
     if (!o->no_file && (o->count >= o->opts.in_flight_max || o->read_at < o->write_at)) {
         int rc = write_message(o, &m);
         if (rc == 0) {

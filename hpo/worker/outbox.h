@@ -16,7 +16,7 @@
 typedef void outbox_fn(void *arg, const struct wire_msg *m);
 
 struct outbox_opts {
-    int64_t lease;
+    int64_t instance, lease;
     int in_flight_max; /* most messages that are sent and not acknowledged */
     const char *path;  /* the file, created and unlinked when it is needed. If it cannot be written,
                           all messages stay in memory. Copied */

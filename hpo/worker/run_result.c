@@ -79,13 +79,15 @@ json_t *run_result_json(const struct job_end *end, bool preempted)
     bool failed = end->first_failed >= 0;
     if (failed)
         describe(&error, end);
+    else if (end->broken && !end->stopped)
+        strbuf_puts(&error, end->broken);
     bool oom = failed && (end->first.oom_killed || shows_oom(end->last_lines));
     int signal = failed ? end->first.signal : 0;
     int status = signal || end->status < 0 || end->status > 255 ? -1 : end->status;
     json_t *j =
         json_pack("{s:i,s:i,s:b,s:f,s:b}", "status", status, "signal", signal, "oom", oom,
                   "seconds", end->seconds > 0 ? end->seconds : 0.0, "stopped", end->stopped);
-    if (failed) {
+    if (error.len) {
         AUTO(free) char *text = run_result_utf8(strbuf_str(&error), ERROR_MAX);
         json_object_set_new(j, "error", json_string(text));
     }

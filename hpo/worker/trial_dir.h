@@ -2,6 +2,7 @@
  *
  *     trials/000017/params.json
  *     trials/000017/LEASE/{stdout,stderr,ckpt/,config.yaml}    config.yaml: for W&B's library
+ *     trials/000017/LEASE/wandb-stand-in    its program has imported drover's stand-in for W&B's
  *
  * stderr is created with its first line. A lease starts from a copy of the last complete checkpoint
  * directory of the leases before it, so that another copy of the trial that still runs on a lost

@@ -7,6 +7,7 @@
 
 #include "common/json.h"
 #include "common/log.h"
+#include "common/own_process.h"
 #include "common/strbuf.h"
 #include "hpo/space/python_repr.h"
 #include "hpo/trial/metric_parse.h"
@@ -115,7 +116,8 @@ struct trial_run *trial_run_new(const struct lease_context *c, int64_t id, json_
                                           : xstrdup(text(r, "dir"));
     r->dir = xasprintf("%s/%lld", r->root, (long long)id);
     AUTO(free) char *file = xasprintf("%s/outbox", r->dir);
-    r->outbox = outbox_new(&(struct outbox_opts){id, IN_FLIGHT_MAX, file, c->send, c->arg});
+    r->outbox =
+        outbox_new(&(struct outbox_opts){c->instance, id, IN_FLIGHT_MAX, file, c->send, c->arg});
     r->params = strbuf_take(&b);
     r->wandb = wandb_params(params);
     return r;
@@ -356,16 +358,14 @@ static const struct launch_events events = {
 
 /* ---- starting ------------------------------------------------------------------------------- */
 
-/* Makes Python find drover.py, and drover's stand-in for W&B's module before W&B's own. Both are in
- * share/drover below `prefix`, in the build tree and in an installation. */
-static void add_python_path(char ***env, const char *prefix, bool stand_in)
+/* Makes Python find drover's stand-in for W&B's module before W&B's own. */
+static void add_stand_in(char ***env)
 {
+    AUTO(free) char *dir = NULL;
+    if (own_process_share(&dir, "trial", NULL) < 0)
+        return; /* without it W&B's own module is found, or none */
     const char *old = getenv("PYTHONPATH");
-    AUTO(strbuf) struct strbuf b = {0};
-    if (stand_in)
-        strbuf_printf(&b, "%s/share/drover/trial:", prefix);
-    strv_push(env, xasprintf("PYTHONPATH=%s%s/share/drover%s%s", strbuf_str(&b), prefix,
-                             old && *old ? ":" : "", old ? old : ""));
+    strv_push(env, xasprintf("PYTHONPATH=%s%s%s", dir, old && *old ? ":" : "", old ? old : ""));
 }
 
 /* Returns a strv: the variables of the sweep file, and those that describe the trial. */
@@ -390,9 +390,8 @@ static char **environment(const struct trial_run *r)
     strv_push(&env, xasprintf("WANDB_SWEEP_PARAM_PATH=%s/config.yaml", r->dir));
     if (r->slice->gpus && !r->peers) /* over several nodes the plan assigns GPUs */
         strv_push(&env, xasprintf("CUDA_VISIBLE_DEVICES=%s", r->slice->gpus));
-    if (r->context->prefix)
-        add_python_path(&env, r->context->prefix,
-                        !json_is_true(json_object_get(r->data, "wandb_real")));
+    if (!json_is_true(json_object_get(r->data, "wandb_real")))
+        add_stand_in(&env);
     if (r->resumed)
         strv_push(&env, xstrdup("DROVER_RESUME=1"));
     return env;

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "common/own_process.h"
 #include "common/plural.h"
 #include "common/stop_signals.h"
+#include "common/wait_line.h"
 #include "hpo/worker/foreign_gpu_processes.h"
 #include "hpo/worker/lease.h"
 #include "hpo/worker/leftovers.h"
@@ -16,7 +16,6 @@
 #include "hpo/worker/slots.h"
 #include "hpo/worker/worker_state.h"
 #include "launcher/engine/engine.h"
-#include "launcher/node/cgroup.h"
 
 enum {
     TICK_MS = 250,
@@ -37,8 +36,6 @@ struct worker {
     enum worker_state state;
     enum worker_slots_state slots_state;
     struct resources need;               /* of a trial, since the slots are configured */
-    char *prefix;                        /* installation prefix; NULL: unknown */
-    char *cgroups;                       /* directory for control groups of leases; NULL: none */
     struct slots *slots;                 /* NULL: unconfigured */
     struct foreign_gpu_processes *scans; /* NULL: no GPUs */
     uv_timer_t tick;
@@ -47,6 +44,8 @@ struct worker {
     int64_t ticked_ms, pinged_ms;
     int64_t idle_since_ms; /* when the last lease ended */
     int64_t kill_ms;       /* when what still runs is killed; 0: no limit */
+    struct wait_line wait; /* for the first answer of a coordinator */
+    bool foreign;          /* the sweep of the leases is gone */
     struct err error;      /* the result; the first counts */
 };
 
@@ -65,7 +64,9 @@ static int64_t now_ms(const struct worker *w)
 /* Takes `data`; NULL: the kind of message has none. */
 static void send_data(struct worker *w, enum wire_kind kind, json_t *data)
 {
-    transport_client_send(w->client, &(struct wire_msg){.kind = kind, .data = data});
+    int64_t instance = kind == WIRE_HELLO ? w->context.instance : 0;
+    transport_client_send(w->client,
+                          &(struct wire_msg){.kind = kind, .instance = instance, .data = data});
     json_decref(data);
 }
 
@@ -198,7 +199,7 @@ static void fail(struct worker *w, enum worker_event ev, const struct err *e)
 /* How many trials may run here at once. */
 static int usable(const struct worker *w)
 {
-    return w->slots_state == WORKER_SLOTS_OPEN && w->state == WORKER_SERVING
+    return w->slots_state == WORKER_SLOTS_OPEN && w->state == WORKER_SERVING && !w->foreign
                ? slots_usable(w->slots)
                : 0;
 }
@@ -312,27 +313,10 @@ static void on_scan(void *arg, const struct foreign_gpu_process *list, int count
         lease_preempt(l); /* a foreign process has its slot's GPUs now */
 }
 
-/* The coordinator that started this worker may be in its control group. */
-static bool may_move(pid_t pid)
-{
-    AUTO(free) char *exe = xasprintf("/proc/%d/exe", (int)pid);
-    char its[4096] = "", ours[4096] = "?";
-    if (pid != getppid())
-        return foreign_gpu_processes_is_drover(pid);
-    return readlink(exe, its, sizeof its - 1) > 0 &&
-           readlink("/proc/self/exe", ours, sizeof ours - 1) > 0 && strcmp(its, ours) == 0;
-}
-
-/* Claims control groups for trials that need limits. Without limits, the kernel's count of OOM
- * kills shows which trials ran out of memory. */
 static void claim_cgroups(struct worker *w)
 {
     struct err e = {0};
-    if (w->need.memory_bytes == 0 && w->need.cpus == 0)
-        return;
-    int rc = cgroup_delegate_claim(&w->cgroups, "", may_move, &e);
-    w->context.cgroups = w->cgroups;
-    if (rc == 0 || w->need.memory_bytes == 0)
+    if (lease_context_claim_cgroups(&w->context, &e) == 0)
         return;
     AUTO(free)
     char *reason = xasprintf("the memory of trials is not limited: %s; try: %s", e.text, e.hint);
@@ -342,10 +326,11 @@ static void claim_cgroups(struct worker *w)
 
 /* Divides the node into slots by what each trial needs. The requirements follow each hello; only
  * the first have an effect. */
-static void on_requirements(struct worker *w, const json_t *need)
+static void on_requirements(struct worker *w, int64_t instance, const json_t *need)
 {
     struct node_slice_opts slice = w->opts->slice;
     struct err e = {0};
+    w->context.instance = instance;
     if (w->slots_state != WORKER_SLOTS_UNCONFIGURED)
         return;
     slice.need = w->need = resources_of(need);
@@ -396,13 +381,24 @@ static void on_opened(void *arg)
     lease_list_resend(&w->leases);
 }
 
+/* Trials of a sweep that is gone could only damage the checkpoints of the new one. */
+static void on_foreign(struct worker *w)
+{
+    w->foreign = true;
+    transport_client_leave(w->client);
+    lease_list_kill_all(&w->leases);
+    if (w->state == WORKER_SERVING) /* one that ends does not begin anew */
+        err_set(&w->error, -ESTALE, "the sweep at %s is another one now", w->opts->client.endpoint);
+    (void)apply(w, WORKER_EV_REJECTED);
+}
+
 static void on_message(void *arg, const struct wire_msg *m)
 {
     struct worker *w = arg;
     struct lease *l = m->lease ? lease_list_find(&w->leases, m->lease) : NULL;
     switch (m->kind) {
     case WIRE_REQUIREMENTS:
-        on_requirements(w, m->data);
+        on_requirements(w, m->instance, m->data);
         break;
     case WIRE_RUN:
         on_run(w, m);
@@ -435,6 +431,9 @@ static void on_message(void *arg, const struct wire_msg *m)
         break;
     case WIRE_PONG:
         (void)apply(w, w->leases.count == 0 ? WORKER_EV_PONG : WORKER_EV_PONG_LEASED);
+        break;
+    case WIRE_FOREIGN:
+        on_foreign(w);
         break;
     default: /* messages of workers */
         break;
@@ -471,6 +470,8 @@ static void check_idle(struct worker *w)
 
 static void check_silence(struct worker *w)
 {
+    if (!transport_client_was_ever_open(w->client) && wait_line_due(&w->wait, now_ms(w)))
+        notify(w, (struct worker_notice){.kind = WORKER_NOTICE_WAITING});
     if (states_next(&worker_states, w->state, WORKER_EV_SILENT) < 0 ||
         transport_client_silent_ms(w->client) < w->opts->patience_ms)
         return;
@@ -501,6 +502,8 @@ static void on_stop_request(void *arg, int number, bool again)
     int next = states_next(&worker_states, w->state, ev);
     if (next < 0)
         return;
+    if (w->foreign)
+        w->error = (struct err){0};
     if (next == WORKER_ABANDONED) {
         lease_list_kill_all(&w->leases);
     } else if (next == WORKER_STOPPING) {
@@ -533,13 +536,8 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
     int rc = launch_context_open(&w->launcher, &w->loop, g, e);
     if (rc == 0 && w->opts->check_node) /* before any thread starts */
         rc = w->opts->check_node(w->opts, w->launcher->topo, e);
-    (void)own_process_dir_above(&w->prefix, 3, NULL); /* without it drover.py is not found */
-    w->context = (struct lease_context){.loop = &w->loop,
-                                        .launcher = w->launcher,
-                                        .need = &w->need,
-                                        .prefix = w->prefix,
-                                        .send = on_send,
-                                        .arg = w};
+    w->context = (struct lease_context){
+        .loop = &w->loop, .launcher = w->launcher, .need = &w->need, .send = on_send, .arg = w};
     w->leases = (struct lease_list){.context = &w->context, .done = on_lease_done};
     w->test = self_test_new(&w->context, on_tested, w);
     if (rc == 0)
@@ -548,6 +546,7 @@ static int open_all(struct worker *w, struct guardian *g, struct err *e)
         return rc;
     uv_timer_start(&w->tick, on_tick, TICK_MS, TICK_MS);
     w->ticked_ms = w->idle_since_ms = now_ms(w);
+    wait_line_begin(&w->wait, w->ticked_ms);
     return 0;
 }
 
@@ -559,8 +558,7 @@ static void close_all(struct worker *w)
     launch_context_close(w->launcher);
     trial_paths_free(w->paths);
     slots_free(w->slots);
-    free(w->prefix);
-    free(w->cgroups);
+    free(w->context.cgroups);
     foreign_gpu_processes_close(w->scans);
     uv_close((uv_handle_t *)&w->tick, NULL);
     stop_signals_close(&w->signals);
@@ -584,7 +582,7 @@ int worker_run(const struct worker_opts *opts, struct guardian *g, struct err *e
         notify(w, (struct worker_notice){WORKER_NOTICE_OPENED, .loop = &w->loop});
         uv_run(&w->loop, UV_RUN_DEFAULT);
         notify(w, (struct worker_notice){.kind = WORKER_NOTICE_CLOSING});
-        if (opts->leftovers)
+        if (opts->leftovers && !w->foreign)
             leftovers_write(opts->leftovers, &w->leases);
         if (w->leases.count == 0)
             send_kind(w, WIRE_BYE);

@@ -16,6 +16,7 @@
 
 enum worker_notice_kind {
     WORKER_NOTICE_OPENED,  /* loop */
+    WORKER_NOTICE_WAITING, /* no coordinator was reached so far; repeated (wait_line.h) */
     WORKER_NOTICE_JOINED,  /* sweep, slots */
     WORKER_NOTICE_STARTED, /* trial */
     WORKER_NOTICE_ENDED,   /* trial, result; it was started */
@@ -51,6 +52,9 @@ struct worker_opts {
  * it was idle for too long, or the coordinator is silent for too long. On a signal trials are
  * requeued, or finish first if opts->finish is set; the next signal stops them, and one more kills
  * them. Returns 0.
+ *   -ESTALE            the sweep was removed, and another one has its place: all trials are killed,
+ *                      and nothing is left of their results. The caller may call this again, with
+ *                      the same id, to serve the new sweep
  *   -ETIMEDOUT         no coordinator was heard for patience_ms
  *   -EACCES            the coordinator rejects the key
  *   -EPROTONOSUPPORT   the coordinator has another version of drover

@@ -6,8 +6,8 @@
         if drover.report(step=step, loss=loss):     # True: save a checkpoint and exit
             break
 
-One file that needs only the standard library. Trials of a sweep can import it; other programs import it from drover's
-folder share/drover, or from a copy. Without drover the program is rank 0 of 1 (or what torchrun, mpirun or Slurm have
+One file that needs only the standard library. Trials of a sweep and ranks of `drover run` can import it; other programs
+import it from drover's folder share/drover, or from a copy. Without drover the program is rank 0 of 1 (or what torchrun, mpirun or Slurm have
 set), and its reports are discarded. Call it from one thread at a time.
 
 The first call reads the environment. It raises ValueError if the variables of the launcher are invalid."""
@@ -69,7 +69,7 @@ def _identity(env):
         if local is None:
             local = my_rank % local_size if local_size else 0
         elif local >= local_size:
-            raise ValueError(f"{local_name} is {local}, but this node has {local_size} ranks")
+            raise ValueError(f"{local_name} is {local}, but this node has {local_size} rank{'' if local_size == 1 else 's'}")
         nodes = [n for n in (_number(env, name) for name in node_names) if n is not None]
         return my_rank, size, local, local_size, nodes[0] if nodes else my_rank // max(local_size, 1)
     if rank_without_size is None and "PMIX_RANK" in env:
@@ -176,6 +176,19 @@ def _plain(value):
     return value
 
 
+def _json(value):
+    """json.dumps() asks for what it does not know: NumPy's numbers and arrays, a tensor."""
+    for convert in ("__index__", "tolist", "__float__"):
+        if hasattr(value, convert):
+            return getattr(value, convert)()
+    raise TypeError(f"{value!r} is not a value of JSON")
+
+
+def _id(trial):
+    """The id of a trial as ask() and best() give it. Other values stay as they are."""
+    return trial["id"] if isinstance(trial, dict) and isinstance(trial.get("params"), dict) and "id" in trial else trial
+
+
 def rank():
     """This process's rank in the job, 0 … world_size() - 1."""
     return _drover().rank
@@ -277,7 +290,10 @@ def _start(*args, streams=()):
     import subprocess  # here, since a rank that only reports does not need it, and its import takes 10 ms
     beside = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bin/drover"))
     program = beside if os.access(beside, os.X_OK) else "drover"
-    return subprocess.Popen([program, *args], stdout=subprocess.PIPE, **dict.fromkeys(streams, subprocess.PIPE))
+    try:
+        return subprocess.Popen([program, *args], stdout=subprocess.PIPE, **dict.fromkeys(streams, subprocess.PIPE))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"the program drover is needed: it is neither '{beside}' nor in PATH") from None
 
 
 class Study:
@@ -305,7 +321,7 @@ class Study:
         if self._search is None:
             raise ValueError("the study is closed")
         try:
-            self._search.stdin.write(json.dumps(fields).encode() + b"\n")
+            self._search.stdin.write(json.dumps(fields, default=_json).encode() + b"\n")
             self._search.stdin.flush()
             line = self._search.stdout.readline()
         except BrokenPipeError:
@@ -322,12 +338,13 @@ class Study:
         return self._request(op="ask", n=n)["trials"]
 
     def report(self, trial, value, step=None):
-        """Reports a value during a trial. Returns "go", "stop" or "pause" (with early_terminate)."""
-        return self._request(op="report", id=trial, value=_plain(value), **({} if step is None else {"step": step}))["action"]
+        """Reports a value during a trial, by its id or what ask() gave. Returns "go", "stop" or "pause" (with early_terminate)."""
+        return self._request(op="report", id=_id(trial), value=_plain(value), **({} if step is None else {"step": step}))["action"]
 
     def tell(self, trial, value=None, state="done", **more):
         """Ends a trial: a number, or with several metrics a mapping of their values. state: done, pruned, failed, oom.
-        `trial` may be a mapping of parameters that were run elsewhere. Returns the trial's id."""
+        `trial`: its id, or what ask() gave; or a mapping of parameters that were run elsewhere. Returns the trial's id."""
+        trial = _id(trial)
         result = {"params" if isinstance(trial, dict) else "id": trial, "state": state, **more}
         if isinstance(value, dict):
             result["values"] = {name: _plain(number) for name, number in value.items()}

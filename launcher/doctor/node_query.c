@@ -139,8 +139,11 @@ static void on_ended(void *arg, const struct job_end *end)
     else if (end->stopped && !e->code)
         err_set(e, -EINTR, "%s: stopped", q->host.at->name);
     else if (!e->code) {
-        const char *why = node_query_failure(end);
-        err_set(e, -EIO, "%s: %s", q->host.at->name, why ? why : "drover ended without an answer");
+        const char *why = node_query_failure(end), *name = q->host.at->name;
+        AUTO(free) char *prefix = xasprintf("host %s: ", name);
+        if (why && strncmp(why, prefix, strlen(prefix)) == 0)
+            why += strlen(prefix);
+        err_set(e, -EIO, "%s: %s", name, why ? why : "drover ended without an answer");
     }
     shorten_deadline(q->all);
 }

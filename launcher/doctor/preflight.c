@@ -7,7 +7,7 @@
 #include "launcher/doctor/active/active_checks.h"
 #include "launcher/doctor/core/check_run.h"
 
-enum { CHECK_MS = 300, GPUS_MAX = 64 };
+enum { CHECK_MS = 5000, GPUS_MAX = 64 }; /* without persistence mode, NVML loads in seconds */
 
 static struct doctor_node *add_node(struct doctor_report *r, const char *name)
 {

@@ -157,10 +157,10 @@ static void print_numa(struct strbuf *b, const struct devices *d, hwloc_obj_t nu
     AUTO(free) char *cpus = NULL;
     if (hwloc_bitmap_list_asprintf(&cpus, numa->cpuset) < 0)
         return;
-    strbuf_printf(
-        b, "  NUMA node %u: %d cores, CPUs %s", numa->os_index,
-        hwloc_get_nbobjs_inside_cpuset_by_type(topo_hwloc(d->topo), numa->cpuset, HWLOC_OBJ_CORE),
-        cpus);
+    int cores =
+        hwloc_get_nbobjs_inside_cpuset_by_type(topo_hwloc(d->topo), numa->cpuset, HWLOC_OBJ_CORE);
+    strbuf_printf(b, "  NUMA node %u: %d core%s, CPUs %s", numa->os_index, cores, plural_s(cores),
+                  cpus);
     print_size(b, numa->attr->numanode.local_memory);
     strbuf_puts(b, "\n");
     hwloc_obj_t top = numa->parent;
@@ -188,9 +188,10 @@ static void print_shared_io(struct strbuf *b, const struct devices *d, hwloc_obj
 static void print_tree(struct strbuf *b, const struct devices *d)
 {
     hwloc_topology_t hw = topo_hwloc(d->topo);
-    strbuf_printf(b, "  %d cores, %d CPUs may be used",
-                  hwloc_get_nbobjs_by_type(hw, HWLOC_OBJ_CORE),
-                  hwloc_bitmap_weight(topo_allowed(d->topo)));
+    int cores = hwloc_get_nbobjs_by_type(hw, HWLOC_OBJ_CORE);
+    int cpus = hwloc_bitmap_weight(topo_allowed(d->topo));
+    strbuf_printf(b, "  %d core%s, %d CPU%s may be used", cores, plural_s(cores), cpus,
+                  plural_s(cpus));
     if (topo_cpu_quota(d->topo))
         strbuf_printf(b, " (the cgroup allows the time of %d)", topo_cpu_quota(d->topo));
     strbuf_printf(b, ", %zu GPU%s, %zu network interface%s\n", d->gpu_count, plural_s(d->gpu_count),

@@ -6,17 +6,14 @@
 
 #include "common/json.h"
 #include "common/log.h"
+#include "common/wait_line.h"
 #include "launcher/elastic/rdzv_server.h"
 #include "launcher/node/netif.h"
 #include "launcher/node/port_hold.h"
 #include "launcher/node/resolve.h"
 #include "launcher/remote/control/control.h"
 
-enum {
-    RETRY_MS = 300,
-    NOTICE_MS = 10000, /* time after which a warning says what the node waits for */
-    ADDRESSES_MAX = 8
-};
+enum { RETRY_MS = 300, TICK_MS = 1000, ADDRESSES_MAX = 8 };
 
 struct rdzv_client {
     struct rdzv_client_opts opts;
@@ -27,11 +24,12 @@ struct rdzv_client {
     struct rdzv_server *server; /* NULL: another node runs it */
     struct sockaddr_storage to[ADDRESSES_MAX];
     int to_count, to_next;
-    int port;            /* of the server */
-    uv_timer_t timer;    /* before the connection: next try to connect; after it: the warning */
-    uint64_t started_ms; /* when the first name resolution was started */
-    struct dial *dial;   /* the present try to connect */
-    bool warned;         /* it was reported that no server answers */
+    int port;              /* of the server */
+    uv_timer_t timer;      /* before the connection: next try to connect; after it: the warning */
+    uint64_t started_ms;   /* when the first name resolution was started */
+    struct dial *dial;     /* the present try to connect */
+    struct wait_line wait; /* for a server, then for the other nodes */
+    bool warned;           /* it was said that no server answers */
     struct control *connection;
     int port_fd; /* holds a port for MASTER_PORT until the assignment */
 };
@@ -67,8 +65,11 @@ static void free_port(struct rdzv_client *r)
 
 static void on_notice(uv_timer_t *t)
 {
-    const struct rdzv_client *r = t->data;
-    log_warn("rendezvous at %s:%d: waiting for other nodes", r->opts.host, r->port);
+    struct rdzv_client *r = t->data;
+    int64_t now_ms = (int64_t)uv_now(r->loop);
+    if (wait_line_due(&r->wait, now_ms))
+        wait_line_say(&r->wait, now_ms, "rendezvous at %s:%d: not all nodes have joined",
+                      r->opts.host, r->port);
 }
 
 static int read_assignment(struct rdzv_client *r, json_t *head)
@@ -154,11 +155,13 @@ static void retry_later(struct rdzv_client *r, const char *error)
         fail_text(r, -ETIMEDOUT, why);
         return;
     }
-    if (!r->warned && (waited_ms >= NOTICE_MS || r->to_count == 0)) {
-        r->warned = true;
-        log_warn("rendezvous at %s:%d: no server yet (%s); waiting for it", r->opts.host, r->port,
-                 error);
-    }
+    int64_t now_ms = (int64_t)uv_now(r->loop);
+    /* A name that is unknown may be a typing error: the user learns of it at once */
+    bool due = wait_line_due(&r->wait, now_ms) || (r->to_count == 0 && !r->warned);
+    r->warned |= due;
+    if (due)
+        wait_line_say(&r->wait, now_ms, "rendezvous at %s:%d: no server yet: %s", r->opts.host,
+                      r->port, error);
     uv_timer_start(&r->timer, on_retry, RETRY_MS, 0);
 }
 
@@ -171,9 +174,11 @@ static int open_connection(struct rdzv_client *r, const struct dial *d, struct e
     if (own < 0)
         return err_set(e, rc ? rc : -errno, "rendezvous: cannot keep the connection");
     rc = control_open(&r->connection, r->loop, own, NULL, &events, r, e);
-    if (rc == 0)
-        control_authenticate(r->connection, CONTROL_SILENT_MS);
-    return rc;
+    if (rc < 0)
+        return rc;
+    control_authenticate(r->connection, CONTROL_SILENT_MS);
+    control_tolerate_frozen(r->connection);
+    return 0;
 }
 
 static void connect_next(struct rdzv_client *r);
@@ -283,10 +288,11 @@ int rdzv_client_join(struct rdzv_client *r, struct err *e)
 {
     int port = 0;
     free_port(r);
-    int rc = port_hold(&r->port_fd, &port, 0, e);
+    int rc = port_hold_in(&r->port_fd, &port, r->opts.ports, e);
     if (rc < 0)
         return rc;
-    uv_timer_start(&r->timer, on_notice, NOTICE_MS, 0);
+    wait_line_begin(&r->wait, (int64_t)uv_now(r->loop));
+    uv_timer_start(&r->timer, on_notice, TICK_MS, TICK_MS);
     if (r->connection)
         control_send(r->connection,
                      json_pack("{s:s,s:i,s:o,s:i,s:i,s:o,s:i,s:i,s:o,s:b}", "t", "join", "protocol",
@@ -298,13 +304,13 @@ int rdzv_client_join(struct rdzv_client *r, struct err *e)
     return 0;
 }
 
-void rdzv_client_ranks_ended(struct rdzv_client *r, bool well, const char *reason)
+void rdzv_client_ranks_ended(struct rdzv_client *r, bool well, const char *reason, bool final)
 {
     if (r->connection)
-        control_send(
-            r->connection,
-            json_pack("{s:s,s:b,s:o}", "t", "ended", "well", well, "why", json_text(reason)), NULL,
-            0);
+        control_send(r->connection,
+                     json_pack("{s:s,s:b,s:o,s:b}", "t", "ended", "well", well, "why",
+                               json_text(reason), "final", final),
+                     NULL, 0);
 }
 
 void rdzv_client_close(struct rdzv_client *r)
@@ -333,6 +339,7 @@ int rdzv_client_open(struct rdzv_client **out, uv_loop_t *loop, const struct rdz
     uv_timer_init(loop, &r->timer);
     r->timer.data = r;
     r->started_ms = uv_now(loop);
+    wait_line_begin(&r->wait, (int64_t)r->started_ms);
     int rc = start_resolving(r, e);
     if (rc < 0)
         return rc;

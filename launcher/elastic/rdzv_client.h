@@ -4,7 +4,7 @@
  * All nodes run drover. The frames have the format of control/control_frame.h:
  *
  *     node -> server   join {protocol, id, min, max, name, ranks, port, endpoint, host}
- *                      ended {well, why}
+ *                      ended {well, why, final}
  *     server -> node   assignment {node, nodes, first, world, address, port}
  *                      stop {failure, why}   job_done {}   reject {why}
  *
@@ -18,6 +18,7 @@
 #include <uv.h>
 
 #include "common/err.h"
+#include "common/host_port.h"
 #include "common/mem.h"
 
 enum { RDZV_CLIENT_DEFAULT_PORT = 29400 }; /* torchrun's default, for endpoints without a port */
@@ -29,8 +30,9 @@ struct rdzv_client_opts {
     int nodes_min, nodes_max;
     int64_t last_call_ms, join_ms; /* see struct rdzv_policy_opts */
     int is_host; /* 1: runs the server; 0: does not; -1: runs it if this node has the address */
-    const char *name; /* of this node */
-    int ranks;        /* number of ranks of this node */
+    const char *name;             /* of this node */
+    int ranks;                    /* number of ranks of this node */
+    struct host_port_range ports; /* where MASTER_PORT lies */
 };
 
 struct rdzv_client_assignment {
@@ -64,5 +66,6 @@ AUTO_DEFINE(rdzv_client, struct rdzv_client *, rdzv_client_close)
 int rdzv_client_join(struct rdzv_client *r, struct err *e);
 /* Reports that the ranks of this node have ended by themselves. If `well` is true, `job_done` or
  * `stop` follows. Otherwise `reason` says what failed ("rank 3 …"), and `stop` follows, which
- * confirms that all nodes know of the failure. */
-void rdzv_client_ranks_ended(struct rdzv_client *r, bool well, const char *reason);
+ * confirms that all nodes know of the failure. `final`: no node may start a further attempt, since
+ * a restart does not cure the failure. */
+void rdzv_client_ranks_ended(struct rdzv_client *r, bool well, const char *reason, bool final);

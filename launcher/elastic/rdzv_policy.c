@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/plural.h"
 #include "common/strbuf.h"
 
 enum state {
@@ -152,8 +153,8 @@ static void assign_all(struct rdzv_policy *r)
 static void reject_all(struct rdzv_policy *r)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    strbuf_printf(&b, "%zu of %d nodes joined in %g s:", r->count, r->opts.nodes_min,
-                  (double)r->opts.join_ms / 1000);
+    strbuf_printf(&b, "%zu of %d node%s joined in %g s:", r->count, r->opts.nodes_min,
+                  plural_s(r->opts.nodes_min), (double)r->opts.join_ms / 1000);
     for (size_t i = 0; i < r->count; i++)
         strbuf_printf(&b, " %s", r->members[i].node.name);
     while (r->count > 0) {
@@ -223,6 +224,16 @@ size_t rdzv_policy_ended(struct rdzv_policy *r, int id, bool well, const char *w
     else
         fail(r, m->node.name, why, now_ms);
     end_if_done(r);
+    return r->action_count;
+}
+
+size_t rdzv_policy_finish(struct rdzv_policy *r)
+{
+    r->action_count = 0;
+    r->over = true;
+    for (size_t i = 0; i < r->count; i++)
+        if (r->members[i].state == JOINED)
+            add_action(r, RDZV_POLICY_REJECT, r->members[i].node.id, "the job has ended");
     return r->action_count;
 }
 

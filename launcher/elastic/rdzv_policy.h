@@ -66,6 +66,8 @@ size_t rdzv_policy_join(struct rdzv_policy *r, const struct rdzv_policy_node *n,
  * failed ("rank 3 exited with status 1"). After a failure all nodes get STOP, also this one, which
  * confirms that the others know. */
 size_t rdzv_policy_ended(struct rdzv_policy *r, int id, bool well, const char *why, int64_t now_ms);
+/* Ends the job after a failure that a restart does not cure: no node may join any more. */
+size_t rdzv_policy_finish(struct rdzv_policy *r);
 /* Handles a node that has left. `why` is the reason: "the connection was closed". */
 size_t rdzv_policy_left(struct rdzv_policy *r, int id, const char *why, int64_t now_ms);
 /* Must be called when rdzv_policy_deadline() has passed. */

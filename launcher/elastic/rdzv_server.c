@@ -178,10 +178,13 @@ static void join(struct rdzv_peer *p, json_t *head)
 static void ended(struct rdzv_peer *p, json_t *head)
 {
     struct rdzv_server *s = p->server;
-    int well;
+    int well, final = 0;
     const char *why;
-    if (json_unpack(head, "{s:b,s:s}", "well", &well, "why", &why) == 0)
-        perform(s, rdzv_policy_ended(s->policy, p->id, well, why, now_ms(s)));
+    if (json_unpack(head, "{s:b,s:s,s?b}", "well", &well, "why", &why, "final", &final) < 0)
+        return;
+    perform(s, rdzv_policy_ended(s->policy, p->id, well, why, now_ms(s)));
+    if (final && !well)
+        perform(s, rdzv_policy_finish(s->policy));
 }
 
 static void on_frame(void *arg, const struct control_frame *f)

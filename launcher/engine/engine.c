@@ -5,35 +5,55 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/strbuf.h"
+
 void engine_free(struct engine_job *j)
 {
     if (j)
         j->ops->free(j);
 }
 
-static int make_dirs(char *path, struct err *e)
+static int make_dirs(char *file, struct err *e)
 {
-    for (char *p = path + 1;; p++) {
-        if (*p && *p != '/')
-            continue;
-        char was = *p;
+    for (char *p = file + 1; (p = strchr(p, '/')); *p++ = '/') {
         *p = '\0';
-        if (mkdir(path, 0777) < 0 && errno != EEXIST)
-            return err_set(e, -errno, "directory '%s': %s", path, strerror(errno));
-        *p = was;
-        if (!was)
-            return 0;
+        if (mkdir(file, 0777) < 0 && errno != EEXIST)
+            return err_set(e, -errno, "directory '%s': %s", file, strerror(errno));
     }
+    return 0;
 }
 
-int engine_open_file(int *fd, const char *dir, int rank, const char *stream, struct err *e)
+/* Returns hydra's pattern with its %r, %h, %p, %g and %% replaced. The caller frees it. */
+static char *expand(const char *pattern, const struct plan *p, int rank)
 {
-    if (!dir)
+    struct strbuf b = {0};
+    int node = p->ranks[rank].node;
+    for (const char *c = pattern; *c; c++) {
+        if (*c != '%' || !c[1] || !strchr("rhpg%", c[1]))
+            strbuf_putc(&b, *c);
+        else if (*++c == 'h')
+            strbuf_puts(&b, p->nodes[node].name);
+        else if (*c == '%')
+            strbuf_putc(&b, '%');
+        else
+            strbuf_printf(&b, "%d", *c == 'r' ? p->first_rank + rank : *c == 'p' ? node : 0);
+    }
+    return strbuf_take(&b);
+}
+
+int engine_open_file(int *fd, const struct launch_spec *s, const struct plan *p, int rank,
+                     enum launch_stream from, struct err *e)
+{
+    const char *pattern = s->output_files[from == LAUNCH_STDERR];
+    if (!pattern && !s->output_dir)
         return 0;
-    AUTO(free) char *path = xasprintf("%s/rank.%d", dir, rank);
-    if (make_dirs(path, e) < 0)
+    AUTO(free)
+    char *file = pattern ? expand(pattern, p, rank)
+                         : xasprintf("%s/rank.%d/%s", s->output_dir, rank,
+                                     from == LAUNCH_STDOUT ? "stdout" : "stderr");
+    if (make_dirs(file, e) < 0)
         return err_wrap(e, "output files");
-    AUTO(free) char *file = xasprintf("%s/%s", path, stream);
-    *fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
+    *fd = open(file, flags | (pattern && s->restart_count ? 0 : O_TRUNC), 0666);
     return *fd < 0 ? err_set(e, -errno, "output file '%s': %s", file, strerror(errno)) : 0;
 }

@@ -65,7 +65,8 @@ struct engine_events {
     /* The state of the rank is unknown from now on; the rank counts as ended. `why` names its
      * node. */
     void (*lost)(void *arg, int rank, const char *why);
-    /* The ranks run, but the job cannot continue: the remote launcher has ended. */
+    /* The job cannot continue: the remote launcher or a node's guardian has ended. Ranks may still
+     * run. The local engine allows NULL. */
     void (*broken)(void *arg, const char *why);
     /* Events of PMI-1 and, from other nodes, of PMIx. The answer to a message of PMI-1 for the
      * other nodes, which only the local engine emits, is for engine_local_deliver(). NULL: there is
@@ -88,6 +89,9 @@ struct engine_events {
      * CALL_STACKS_TEXT_MAX bytes; it is empty if no tool can read the stack. The function may be
      * NULL. */
     void (*stack)(void *arg, int rank, const char *text);
+    /* The GPUs of a node on another machine, about once per second, because the spec asked for them
+     * (launch_spec.sample_gpus). `text` is for job_monitor_import(). May be NULL. */
+    void (*node_gpus)(void *arg, int node, const char *text, size_t len);
     /* The answer to engine_ops.kill_tree: no process of the job is left. */
     void (*reaped)(void *arg);
     /* The same as launch_events.partial_line. */
@@ -145,9 +149,12 @@ struct engine_job {
 /* `j` may be NULL. */
 void engine_free(struct engine_job *j);
 
-/* Creates the directory DIR/rank.N and opens its file STREAM for writing. `*fd` stays unchanged if
- * `dir` is NULL. */
-int engine_open_file(int *fd, const char *dir, int rank, const char *stream, struct err *e);
+/* Opens the file that the spec names for a stream of a rank, and creates its directories. The file
+ * is open for appending, so that others may cut it while the job runs; an earlier job's is
+ * emptied. `*fd` stays
+ * unchanged if the spec names none. */
+int engine_open_file(int *fd, const struct launch_spec *s, const struct plan *p, int rank,
+                     enum launch_stream from, struct err *e);
 
 /* Starts all ranks on this node, even if the plan names another engine. On failure no rank runs. */
 int engine_local_start(struct engine_job **out, struct engine *en,

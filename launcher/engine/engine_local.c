@@ -5,9 +5,11 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/file.h"
 #include "common/log.h"
+#include "common/own_process.h"
 #include "launcher/engine/engine_local_internal.h"
 #include "launcher/engine/ft_bridge.h"
 #include "launcher/engine/trace_buffer.h"
@@ -21,6 +23,7 @@
 
 enum { NOT_RUN = 126, NOT_FOUND = 127 }; /* as in a shell */
 enum { NOT_OPENED = -2 };
+enum { LINE_SHOWN = 256 };         /* bytes of a script's first line */
 enum { ERROR_FILE_MAX = 1 << 20 }; /* bytes; a longer text is cut */
 
 static struct local_job *find(struct engine *en, uint32_t number)
@@ -51,6 +54,26 @@ static bool is_program_error(int error)
     return false;
 }
 
+/* Explains the ENOENT of a program that is there: it is about the interpreter in its first line. */
+static void explain_interpreter(struct err *e, const char *program, const char *wdir)
+{
+    AUTO(free)
+    char *path =
+        *program == '/' ? xstrdup(program) : xasprintf("%s/%s", wdir ? wdir : ".", program);
+    AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char line[LINE_SHOWN] = "";
+    ssize_t n = fd < 0 || !strchr(program, '/') ? 0 : read(fd, line, sizeof line - 1);
+    size_t len = strcspn(line, "\n");
+    bool crlf = len > 0 && line[len - 1] == '\r';
+    line[len - crlf] = '\0';
+    if (n < 3 || strncmp(line, "#!", 2) != 0)
+        return;
+    err_set(e, -ENOENT, "exec '%s': the interpreter of its first line, '%s%s', does not exist",
+            program, line, crlf ? "\\r" : "");
+    if (crlf)
+        err_hint(e, "its lines end as on Windows: sed -i 's/\\r$//' %s", program);
+}
+
 /* Returns a text that says why a rank was not started: the step that failed, the object of the
  * step, the error, and the limit that causes it. The caller frees the text. */
 static char *start_error(const struct local_job *j, int rank, int error, const char *step)
@@ -70,6 +93,8 @@ static char *start_error(const struct local_job *j, int rank, int error, const c
     err_set(&e, -error, "%s%s%s%s: %s", step, object ? " '" : "", object ? object : "",
             object ? "'" : "", strerror(error));
     limits_explain(&e, "");
+    if (error == ENOENT && strcmp(step, "exec") == 0)
+        explain_interpreter(&e, object, plan_rank_wdir(j->plan, p));
     return xasprintf("%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
 }
 
@@ -165,17 +190,33 @@ static void on_reaped_timer(uv_timer_t *t)
     }
 }
 
-/* The guardian has ended, and with it all ranks: local_kill_tree() has nothing left to do. */
+static bool all_done(const struct local_job *j)
+{
+    int done = 0;
+    while (done < j->count && j->ranks[done].done)
+        done++;
+    return done == j->count;
+}
+
+/* The guardian has ended, and with it all ranks: local_kill_tree() has nothing left to do. The jobs
+ * are told first, so that no rank counts as the cause. */
 static void on_guardian_ended(void *arg)
 {
+    static const char why[] = "drover's guardian process was killed, and all ranks with it";
     struct engine *en = arg;
-    log_error("the guardian process was killed, and all ranks with it");
+    bool told = false;
     en->guardian_ended = true;
     for (struct local_job *j = en->jobs, *next; j; j = next) {
         next = j->next;
+        if (j->ev.broken && !all_done(j)) {
+            j->ev.broken(j->arg, why);
+            told = true;
+        }
         for (int i = 0; i < j->count; i++)
             rank_exited(j, i, SIGKILL);
     }
+    if (!told)
+        log_error("%s", why);
     uv_timer_start(&en->reaped_timer, on_reaped_timer, 0, 0);
 }
 
@@ -351,11 +392,30 @@ static int start_next(struct local_job *j, const struct engine_start_opts *o, st
     return rc < 0 ? rc : start_rank(j, o, i, in, e);
 }
 
+/* The remote launcher and the agents run as a job too, but without torchrun's variables. */
+static bool is_users_program(const struct plan *p)
+{
+    return env_get(p->env, "TORCHELASTIC_RUN_ID");
+}
+
+/* Makes Python find drover.py, after all that the user's PYTHONPATH names. */
+static void add_python_path(char ***env)
+{
+    AUTO(free) char *file = NULL;
+    if (own_process_share(&file, "drover.py", NULL) < 0 || access(file, R_OK) < 0)
+        return;
+    *strrchr(file, '/') = '\0';
+    const char *old = env_get(*env, "PYTHONPATH");
+    env_set(env, "PYTHONPATH", "%s%s%s", old ? old : "", old && *old ? ":" : "", file);
+}
+
 static int start_ranks(struct local_job *j, const struct engine_start_opts *o, struct err *e)
 {
     int now = o->at_once > 0 && o->at_once < j->count ? o->at_once : j->count, rc = 0;
     j->common_env = env_merge(o->base_env, o->plan->env, o->pmix_env);
     env_set(&j->common_env, "MASTER_PORT", "%d", o->master_port);
+    if (is_users_program(o->plan))
+        add_python_path(&j->common_env);
     if (gives_stdin(o->spec) && o->spec->stdin_all)
         rc = stdin_broadcast_open(&j->broadcast, j->engine->loop, o->spec->stdin_fd, j->count, e);
     while (rc == 0 && j->started < now)
@@ -373,11 +433,9 @@ int engine_local_start_next(struct engine_job *job, const struct engine_start_op
     return start_next(j, o, e);
 }
 
-/* Only jobs of torchrun need error files. The remote launcher and the agents run as a job too, but
- * without torchrun's variables. */
 static bool wants_error_files(const struct plan *p)
 {
-    return env_get(p->env, "TORCHELASTIC_RUN_ID") && !env_get(p->env, "TORCHELASTIC_ERROR_FILE");
+    return is_users_program(p) && !env_get(p->env, "TORCHELASTIC_ERROR_FILE");
 }
 
 int engine_local_start(struct engine_job **out, struct engine *en,
@@ -418,7 +476,7 @@ int engine_local_start(struct engine_job **out, struct engine *en,
     if (o->pmix_env)
         j->pmi1 = pmi1_server_open(en->loop, j->map, j->ev.of_ranks, j->arg);
     const struct report_channel_events from_ft = {0, j->ev.report, j->arg};
-    int rc = engine_local_open_files(j, o->spec->output_dir, e);
+    int rc = engine_local_open_files(j, o->spec, o->plan, e);
     if (rc == 0 && o->spec->node.ft_config) {
         AUTO(strv) char **env = env_merge(o->base_env, o->plan->env, NULL);
         rc = ft_bridge_open(&j->ft, en->loop, o->spec->node.ft_config, env, j->count, &from_ft, e);

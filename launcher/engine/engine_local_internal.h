@@ -68,8 +68,9 @@ struct local_job {
 /* ---- output (engine_local_output.c) --------------------------------------------------------- */
 
 /* Initializes the streams of all ranks and opens their output files. This is done before any rank
- * starts, since it may fail. `dir` is launch_spec.output_dir. */
-int engine_local_open_files(struct local_job *j, const char *dir, struct err *e);
+ * starts, since it may fail. */
+int engine_local_open_files(struct local_job *j, const struct launch_spec *spec,
+                            const struct plan *p, struct err *e);
 /* Opens one stream of a rank. *write_end is the descriptor that the rank gets; the caller closes
  * it. `with_pty` is true if the rank's stdout is a pty. */
 int engine_local_open_stream(struct stream *s, bool with_pty, int *write_end, struct err *e);

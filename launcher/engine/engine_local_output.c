@@ -103,7 +103,8 @@ void engine_local_finish_output(struct engine_job *job, int rank)
             rank_output_finish(j->ranks[rank].streams[k].io);
 }
 
-int engine_local_open_files(struct local_job *j, const char *dir, struct err *e)
+int engine_local_open_files(struct local_job *j, const struct launch_spec *spec,
+                            const struct plan *p, struct err *e)
 {
     int rc = 0;
     for (int i = 0; i < j->count; i++)
@@ -111,7 +112,7 @@ int engine_local_open_files(struct local_job *j, const char *dir, struct err *e)
             struct stream *s = &j->ranks[i].streams[k];
             *s = (struct stream){j, i, k == 0 ? LAUNCH_STDOUT : LAUNCH_STDERR, -1, NULL};
             if (rc == 0)
-                rc = engine_open_file(&s->file, dir, i, stream_name(s), e);
+                rc = engine_open_file(&s->file, spec, p, i, s->from, e);
         }
     return rc;
 }

@@ -41,16 +41,7 @@ struct ft_bridge {
 static char *script_path(struct err *e)
 {
     char *path = NULL;
-    if (own_process_sibling(&path, "drover", e) < 0)
-        return NULL;
-    for (int i = 0; i < 2; i++) { /* PREFIX/bin/drover */
-        char *slash = strrchr(path, '/');
-        if (slash)
-            *slash = '\0';
-    }
-    char *script = xasprintf("%s/share/drover/ft_bridge.py", path);
-    free(path);
-    return script;
+    return own_process_share(&path, "ft_bridge.py", e) < 0 ? NULL : path;
 }
 
 /* The Python that runs the ranks' scripts (torchrun's PYTHON_EXEC). */

@@ -18,12 +18,14 @@ enum {
     GRACE_MS = 30000, /* from SIGTERM to SIGKILL, unless the spec sets it */
     DRAIN_MS = 1000,  /* from a rank's exit until drover closes its output */
     ABSENT_MS = 5000, /* how long a rank may wait in MPI_Init for an absent rank */
+    LISTEN_AGAIN_MS = 100,
     LAST_LINES = 20
 };
 
 /* ---- actions of the job's states ------------------------------------------------------------ */
 
 static void on_escalation(uv_timer_t *t);
+static void on_listen_timer(uv_timer_t *t);
 
 static void drop_port(struct launch *j)
 {
@@ -38,17 +40,12 @@ static double seconds_since_start(const struct launch *j)
 
 static void report_end(struct launch *j)
 {
-    struct job_end end = {.status = job_status(j->job),
-                          .first_failed = j->job->first_failed,
-                          .stopped = j->job->stopped,
-                          .broken = j->broken,
-                          .seconds = seconds_since_start(j)};
+    struct job_end end;
     const char *lines[LAST_LINES + 1] = {NULL};
+    launch_witnesses_end(j, &end);
     end.last_lines = lines;
     if (end.first_failed >= 0) {
-        end.first = j->job->ranks[end.first_failed].end;
         const struct launch_rank *r = &j->ranks[end.first_failed];
-        end.error = r->error;
         const struct last_lines *t = last_lines_count(r->err) > 0 ? r->err : r->out;
         for (int i = 0; i < LAST_LINES; i++)
             lines[i] = last_lines_get(t, i, NULL);
@@ -57,11 +54,31 @@ static void report_end(struct launch *j)
     launch_observers_ended(&j->observers, &end);
 }
 
+/* Tells the ranks to stop, or does so after a moment. */
+static void listen_on(struct launch *j)
+{
+    int ms = launch_witnesses_listen_ms(j);
+    if (ms > 0)
+        uv_timer_start(&j->escalation_timer, on_listen_timer,
+                       (uint64_t)(ms < LISTEN_AGAIN_MS ? ms : LISTEN_AGAIN_MS), 0);
+    else
+        on_escalation(&j->escalation_timer);
+}
+
+static void on_listen_timer(uv_timer_t *t)
+{
+    listen_on(t->data);
+}
+
 /* Performs the actions of the job's new state. In JOB_DONE an observer may free the job. */
 static void enter_state(struct launch *j)
 {
     uv_timer_stop(&j->escalation_timer);
     switch (j->job->state) {
+    case JOB_LISTENING:
+        j->failed_ms = uv_now(launch_loop(j));
+        listen_on(j);
+        return;
     case JOB_STOP_REQUESTED:
         if (j->request_ms > 0 && j->run->ops->request_stop(j->run))
             uv_timer_start(&j->escalation_timer, on_escalation, (uint64_t)j->request_ms, 0);
@@ -69,11 +86,15 @@ static void enter_state(struct launch *j)
             on_escalation(&j->escalation_timer);
         return;
     case JOB_TERMINATING:
+        launch_witnesses_mark(j);
         j->run->ops->signal(j->run, -1, j->stop_signal);
         j->run->ops->signal(j->run, -1, SIGCONT); /* a stopped process would not exit */
         uv_timer_start(&j->escalation_timer, on_escalation, (uint64_t)j->grace_ms, 0);
         return;
     case JOB_KILLING:
+        launch_witnesses_mark(j);
+        j->run->ops->kill_tree(j->run);
+        return;
     case JOB_REAPING:
         j->run->ops->kill_tree(j->run);
         return;
@@ -111,10 +132,13 @@ static void on_escalation(uv_timer_t *t)
 
 void launch_after_event(struct launch *j, int rank, bool job_changed)
 {
+    bool done = j->job->ranks[rank].state == JOB_RANK_DONE;
     if (job_changed)
         enter_state(j);
+    else if (done && j->job->state == JOB_LISTENING && rank == j->job->first_failed)
+        listen_on(j);
     struct launch_rank *r = &j->ranks[rank];
-    if (r->end_emitted || j->job->ranks[rank].state != JOB_RANK_DONE)
+    if (r->end_emitted || !done)
         return;
     r->end_emitted = true;
     LAUNCH_OBSERVERS_EMIT(&j->observers, rank_ended, &j->job->ranks[rank].end);
@@ -206,7 +230,8 @@ static void on_exited(void *arg, int rank, int wait_status, bool oom_killed, con
     if (j->pmix)
         pmix_server_drain(j->pmix);
     enum mpi_rank_event ev = r.status == 0 ? MPI_RANK_EV_EXITED : MPI_RANK_EV_FAILED;
-    if (mpi_ranks_apply(j->mpi, rank, ev, 0) == MPI_RANK_CONNECTED && r.status == 0)
+    r.in_mpi = mpi_ranks_apply(j->mpi, rank, ev, 0) == MPI_RANK_CONNECTED;
+    if (r.in_mpi && r.status == 0)
         r.mpi_fault = JOB_MPI_NO_FINALIZE;
     launch_rank_ended(j, &r);
 }
@@ -279,6 +304,12 @@ static void on_call_stack(void *arg, int rank, const char *text)
     LAUNCH_OBSERVERS_EMIT(&j->observers, call_stack, rank, text);
 }
 
+static void on_node_gpus(void *arg, int node, const char *text, size_t len)
+{
+    const struct launch *j = arg;
+    LAUNCH_OBSERVERS_EMIT(&j->observers, node_gpus, node, text, len);
+}
+
 static void on_eof(void *arg, int rank)
 {
     struct launch *j = arg;
@@ -343,7 +374,8 @@ static int choose_port(struct launch *j, int *port, const struct launch_spec *s,
     if (rc == 0 && (s->port_held || !plan_is_local(j->plan) || j->plan->first_rank > 0))
         *port = wanted;
     else if (rc == 0)
-        rc = port_hold(&j->port_fd, port, wanted, e);
+        rc = wanted ? port_hold(&j->port_fd, port, wanted, e)
+                    : port_hold_in(&j->port_fd, port, s->node.ports, e);
     if (rc == 0 && s->node.no_hold_port)
         drop_port(j);
     return rc;
@@ -380,6 +412,8 @@ static int plan_job(struct launch *j, const struct launch_spec *s, struct err *e
     mpi_transport_choose(j->plan, j->launcher->env);
     int n = j->plan->world_size;
     j->job = job_new(n);
+    j->job->keeps_going = s->keeps_going;
+    j->job->listens = n > 1 && launch_observers_can_listen(&j->observers);
     j->mpi = mpi_ranks_new(n);
     j->ranks = xcalloc((size_t)n, sizeof *j->ranks);
     for (int i = 0; i < n; i++) {
@@ -397,7 +431,7 @@ static int check_limits(const struct launch *j, struct err *e)
     const struct launch_spec *s = &j->spec;
     bool local = plan_is_local(j->plan);
     int per_rank =
-        (s->output_dir ? 2 : 0) +
+        (s->output_dir || s->output_files[0] || s->output_files[1] ? 2 : 0) +
         (local ? 2 + (s->node.no_pmix ? 0 : 2) + s->node.reports + (s->node.ft_config ? 2 : 0) : 0);
     AUTO(free)
     char *what = xasprintf("%d rank%s", j->plan->world_size, plural_s(j->plan->world_size));
@@ -421,6 +455,7 @@ int launch_start(struct launch **out, struct launch_context *l, const struct lau
                                                      .of_ranks = &from_ranks,
                                                      .rank_status = on_rank_status,
                                                      .stack = on_call_stack,
+                                                     .node_gpus = on_node_gpus,
                                                      .line = on_line,
                                                      .partial_line = on_partial_line,
                                                      .eof = on_eof,
@@ -482,7 +517,7 @@ void launch_stop(struct launch *j, int request_ms)
 
 void launch_interrupt(struct launch *j, int sig)
 {
-    if (j->job->state != JOB_RUNNING)
+    if (j->job->state > JOB_LISTENING)
         return;
     j->stop_signal = sig;
     launch_stop(j, 0);
@@ -535,6 +570,7 @@ void launch_free(struct launch *j)
         free(j->ranks[i].error);
         free(j->ranks[i].held_end);
     }
+    launch_witnesses_free(j);
     free(j->ranks);
     job_free(j->job);
     mpi_ranks_free(j->mpi);

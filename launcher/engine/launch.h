@@ -45,6 +45,8 @@ struct job_end {
     const char *const
         *last_lines; /* of first_failed's stderr (its stdout if stderr is empty), oldest first,
                         NULL-terminated, at most 20; borrowed during the call */
+    const struct job_witness *ranks; /* all ranks; NULL: no rank failed; borrowed during the call */
+    int ranks_count;
 };
 
 /* Every function may be NULL. */
@@ -61,6 +63,11 @@ struct launch_events {
     /* A section or a heartbeat of a rank, or one of its time limits. Needs spec.node.reports. */
     void (*progress)(void *arg, int rank, const struct progress_packet *p);
     void (*rank_ended)(void *arg, const struct rank_end *r);
+    /* A rank has failed, and another one may be the cause. Emitted when the output of this rank has
+     * ended, and then every 100 ms. `end` is what is known so far. Returns for how many
+     * milliseconds after the failure the others may run on before they are told to stop. Only the
+     * first observer that has this function gets it. */
+    int (*listen)(void *arg, const struct job_end *end);
     /* The last event: every rank has exited, its output has ended, and no process of the job is
      * left. Only the observer that subscribed last may free the job here. */
     void (*ended)(void *arg, const struct job_end *end);
@@ -71,6 +78,8 @@ struct launch_events {
     void (*rank_status)(void *arg, int rank);
     /* The answer to launch_request_stack(); the same as engine_events.stack. */
     void (*call_stack)(void *arg, int rank, const char *text);
+    /* The same as engine_events.node_gpus. */
+    void (*node_gpus)(void *arg, int node, const char *text, size_t len);
     /* An incomplete line, such as a prompt, after 100 ms without more output. `text` begins with
      * the first byte of the line. `line` delivers the whole line again when it is complete. */
     void (*partial_line)(void *arg, int rank, enum launch_stream from, const char *text,

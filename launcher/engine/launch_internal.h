@@ -36,6 +36,7 @@ struct launch_rank {
     bool abort_pending;        /* … which counts after a moment (launch_aborts.c) */
     struct rank_end *held_end; /* its exit, which counts after its abort; NULL: it is not held */
     bool end_emitted;          /* rank_ended was emitted */
+    char **said;               /* its lines when the ranks were told to stop, a strv */
     char *error;               /* the text of its TORCHELASTIC_ERROR_FILE; NULL: none */
     struct rank_status remote_status; /* last received status of a rank on another node */
 };
@@ -55,11 +56,15 @@ struct launch {
     struct launch_spec spec; /* plan.h says how long its pointers are valid */
     char *broken;            /* why the engine cannot continue; NULL: it can continue */
     struct launch_observers observers;
-    uv_timer_t escalation_timer; /* limit of the job's state: stop request, then grace period */
-    uv_timer_t drain_timer;      /* until the next rank's drain_until_ms */
-    uv_timer_t abort_timer;      /* until pending aborts count … */
-    int first_aborted;           /* … and the rank of the first of them */
-    uv_timer_t absent_timer;     /* until absent ranks count as failed */
+    struct job_witness *witnesses; /* by rank, after a failure; NULL: none so far */
+    bool told_to_stop;             /* the ranks were told to stop after a failure */
+    uint64_t failed_ms;            /* when JOB_LISTENING began */
+    uv_timer_t
+        escalation_timer;    /* limit of the job's state: listening, stop request, grace period */
+    uv_timer_t drain_timer;  /* until the next rank's drain_until_ms */
+    uv_timer_t abort_timer;  /* until pending aborts count … */
+    int first_aborted;       /* … and the rank of the first of them */
+    uv_timer_t absent_timer; /* until absent ranks count as failed */
     int open_handles;
 };
 
@@ -70,6 +75,9 @@ void launch_observers_add(struct launch_observers *l, const struct launch_events
 /* Emits a line to all observers. Returns false if any of them requests a pause. */
 bool launch_observers_line(const struct launch_observers *l, int rank, enum launch_stream from,
                            const char *text, size_t len);
+/* Returns true if an observer has the function `listen`. */
+bool launch_observers_can_listen(const struct launch_observers *l);
+int launch_observers_listen(const struct launch_observers *l, const struct job_end *end);
 /* Emits `ended`, and empties the list, since no event may follow. The last observer may free the
  * job that contains the list. */
 void launch_observers_ended(struct launch_observers *l, const struct job_end *end);
@@ -79,6 +87,16 @@ void launch_observers_report(const struct launch_observers *l, int rank, const c
 /* Events of the engine before the ranks start; `arg` is the job. */
 int launch_observers_node_checked(void *arg, int node, const char *text, size_t len, struct err *e);
 int launch_observers_nodes_ready(void *arg, int *node, struct err *e);
+
+/* ---- launch_witnesses.c */
+
+/* Describes the end of the job as far as it is known. */
+void launch_witnesses_end(struct launch *j, struct job_end *out);
+/* The ranks are told to stop: what they print from now on tells nothing about the failure. */
+void launch_witnesses_mark(struct launch *j);
+/* Returns for how many milliseconds the job listens from now on; 0: the ranks are told to stop. */
+int launch_witnesses_listen_ms(struct launch *j);
+void launch_witnesses_free(struct launch *j);
 
 /* ---- launch.c */
 

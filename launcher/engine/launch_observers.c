@@ -19,6 +19,22 @@ bool launch_observers_line(const struct launch_observers *l, int rank, enum laun
     return more;
 }
 
+bool launch_observers_can_listen(const struct launch_observers *l)
+{
+    for (int i = 0; i < l->count; i++)
+        if (l->at[i].ev.listen)
+            return true;
+    return false;
+}
+
+int launch_observers_listen(const struct launch_observers *l, const struct job_end *end)
+{
+    for (int i = 0; i < l->count; i++)
+        if (l->at[i].ev.listen)
+            return l->at[i].ev.listen(l->at[i].arg, end);
+    return 0;
+}
+
 void launch_observers_ended(struct launch_observers *l, const struct job_end *end)
 {
     const struct launch_observers all = *l;

@@ -1,75 +1,21 @@
 #include "launcher/engine/rank_status.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "launcher/engine/process_wait_kind.h"
 #include "launcher/guardian/process_tree.h"
-
-static const struct {
-    long number;
-    const char *name;
-} calls[] = {
-    {SYS_read, "read"},
-    {SYS_write, "write"},
-    {SYS_readv, "readv"},
-    {SYS_writev, "writev"},
-    {SYS_pread64, "pread64"},
-    {SYS_pwrite64, "pwrite64"},
-    {SYS_openat, "openat"},
-    {SYS_fsync, "fsync"},
-    {SYS_fdatasync, "fdatasync"},
-    {SYS_flock, "flock"},
-    {SYS_fcntl, "fcntl"},
-    {SYS_ioctl, "ioctl"},
-    {SYS_ppoll, "ppoll"},
-    {SYS_pselect6, "select"},
-    {SYS_epoll_pwait, "epoll_wait"},
-    {SYS_futex, "futex"},
-    {SYS_nanosleep, "nanosleep"},
-    {SYS_clock_nanosleep, "nanosleep"},
-    {SYS_wait4, "wait4"},
-    {SYS_waitid, "waitid"},
-    {SYS_recvfrom, "recvfrom"},
-    {SYS_recvmsg, "recvmsg"},
-    {SYS_sendto, "sendto"},
-    {SYS_sendmsg, "sendmsg"},
-    {SYS_accept, "accept"},
-    {SYS_accept4, "accept"},
-    {SYS_connect, "connect"},
-    {SYS_rt_sigtimedwait, "sigwait"},
-    {SYS_rt_sigsuspend, "sigsuspend"},
-    {SYS_sched_yield, "sched_yield"},
-    {SYS_io_getevents, "io_getevents"},
-#ifdef SYS_poll
-    {SYS_poll, "poll"},
-    {SYS_select, "select"},
-    {SYS_epoll_wait, "epoll_wait"},
-    {SYS_pause, "pause"},
-    {SYS_open, "open"},
-#endif
-};
-
-/* Reads the beginning of /proc/PID/NAME as a string; empty if it cannot be read. */
-static void read_proc(char *out, size_t size, pid_t pid, const char *name)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, out, size - 1);
-    out[n > 0 ? n : 0] = '\0';
-}
 
 static bool is_waiting_for_children(pid_t pid)
 {
     char text[64];
-    read_proc(text, sizeof text, pid, "syscall");
+    process_wait_proc(text, sizeof text, pid, "syscall");
     long number;
     if (sscanf(text, "%ld", &number) == 1)
         return number == SYS_wait4 || number == SYS_waitid;
-    read_proc(text, sizeof text, pid, "wchan"); /* requires fewer permissions */
+    process_wait_proc(text, sizeof text, pid, "wchan"); /* requires fewer permissions */
     return strstr(text, "do_wait") != NULL;
 }
 
@@ -87,75 +33,140 @@ static pid_t only_child(const struct process_tree *tree, pid_t pid)
     return found;
 }
 
-static pid_t relevant_process(const struct process_tree *tree, pid_t pid)
+/* These only start the program that is meant. */
+static bool is_shell(const char *name)
 {
-    for (pid_t child; is_waiting_for_children(pid) && (child = only_child(tree, pid));)
-        pid = child;
+    static const char *const shells[] = {"sh",   "bash", "dash",    "zsh",  "ksh", "env",
+                                         "time", "tini", "numactl", "nsys", NULL};
+    for (int i = 0; shells[i]; i++)
+        if (strcmp(name, shells[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Returns the relevant process below a rank's first one, and sets `s->parent`. */
+static pid_t relevant_process(struct rank_status *s, const struct process_tree *tree, pid_t pid)
+{
+    char name[sizeof s->parent];
+    for (pid_t child; is_waiting_for_children(pid) && (child = only_child(tree, pid));
+         pid = child) {
+        process_wait_proc(name, sizeof name, pid, "comm");
+        name[strcspn(name, "\n")] = '\0';
+        if (!s->parent[0] && !is_shell(name))
+            snprintf(s->parent, sizeof s->parent, "%s", name);
+    }
     return pid;
 }
 
-/* Returns the CPU time of a process and of its reaped children, and sets `*threads`. */
-static int64_t cpu_ms_of(pid_t pid, int *threads)
+/* Returns true if a process waits for data of a TCP connection to its MASTER_PORT. */
+static bool waits_at_rendezvous(const struct process_wait *w)
 {
-    char text[1024];
-    read_proc(text, sizeof text, pid, "stat");
-    const char *after = strrchr(text, ')');
-    unsigned long long user, system;
-    long long user_below, system_below;
-    if (!after || sscanf(after + 1,
-                         " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u" /* state ... cmajflt */
-                         " %llu %llu %lld %lld %*d %*d %d", /* utime ... priority nice threads */
-                         &user, &system, &user_below, &system_below, threads) != 5)
-        return 0;
-    int64_t ticks = (int64_t)(user + system) + user_below + system_below;
-    return ticks * 1000 / sysconf(_SC_CLK_TCK);
+    AUTO(free) char *port = NULL;
+    const char *colon = strrchr(w->target, ':');
+    return strncmp(w->target, "TCP ", 4) == 0 && colon &&
+           process_tree_env(&port, w->pid, "MASTER_PORT") == 0 && port &&
+           strncmp(colon + 1, port, strlen(port)) == 0;
 }
 
-static void add_tree(struct rank_status *s, struct process_tree *tree, pid_t pid)
+/* Adds the CPU time and the page faults of a process and of its reaped children, and sets
+ * `*threads`. */
+static void add_stat(struct rank_status *s, pid_t pid, int *threads)
+{
+    char text[1024];
+    process_wait_proc(text, sizeof text, pid, "stat");
+    const char *after = strrchr(text, ')');
+    unsigned long long faults, faults_below, user, system;
+    long long user_below, system_below;
+    if (!after ||
+        sscanf(after + 1,
+               " %*c %*d %*d %*d %*d %*d %*u %llu %llu %*u %*u" /* state ... cmajflt */
+               " %llu %llu %lld %lld %*d %*d %d", /* utime ... priority nice threads */
+               &faults, &faults_below, &user, &system, &user_below, &system_below, threads) != 7)
+        return;
+    int64_t ticks = (int64_t)(user + system) + user_below + system_below;
+    s->cpu_ms += ticks * 1000 / sysconf(_SC_CLK_TCK);
+    s->faults += (int64_t)(faults + faults_below);
+}
+
+/* Adds the bytes that a process and its reaped children have read and written. */
+static void add_io(struct rank_status *s, pid_t pid)
+{
+    char text[256];
+    long long in, out;
+    process_wait_proc(text, sizeof text, pid, "io");
+    if (sscanf(text, "rchar: %lld wchar: %lld", &in, &out) == 2)
+        s->io_bytes += in + out;
+}
+
+/* Keeps that descendant which waits for something outside of the rank, if there is one. */
+static void add_descendant(struct rank_status *s, const struct process_tree_proc *p)
+{
+    struct process_wait w;
+    if (p->pid == s->at.pid || p->pid == s->root || p->state == 'Z' || p->state == 'R')
+        return;
+    process_wait_read(&w, p->pid, p->state);
+    enum process_wait_kind kind = process_wait_kind(&w);
+    /* A worker reads its requests from stdin, or sleeps until there are any */
+    if (strcmp(w.target, "stdin") != 0 && kind >= PROCESS_WAIT_FUTEX &&
+        kind != PROCESS_WAIT_SLEEP && kind > process_wait_kind(&s->child))
+        s->child = w;
+}
+
+static void add_tree(struct rank_status *s, struct process_tree *tree)
 {
     int threads;
     for (size_t i = 0; i < tree->count; i++)
-        tree->all[i].marked = tree->all[i].pid == pid;
+        tree->all[i].marked = tree->all[i].pid == s->root;
     process_tree_select_below(tree);
     for (size_t i = 0; i < tree->count; i++) {
         if (!tree->all[i].marked)
             continue;
         s->processes++;
-        s->cpu_ms += cpu_ms_of(tree->all[i].pid, &threads);
+        add_stat(s, tree->all[i].pid, &threads);
+        add_io(s, tree->all[i].pid);
+        add_descendant(s, &tree->all[i]);
     }
 }
 
-static void read_details(struct rank_status *s)
+/* Returns that of the `n` processes above `pid`, itself included, which is a rank's first; 0:
+ * none. */
+static pid_t root_of(const struct process_tree *tree, pid_t pid, const pid_t *roots, int n)
 {
-    char text[64];
-    read_proc(s->name, sizeof s->name, s->pid, "comm");
-    s->name[strcspn(s->name, "\n")] = '\0';
-    read_proc(s->wchan, sizeof s->wchan, s->pid, "wchan");
-    if (strcmp(s->wchan, "0") == 0)
-        s->wchan[0] = '\0';
-    /* "running", or "-1 …" outside of a system call */
-    read_proc(text, sizeof text, s->pid, "syscall");
-    long number;
-    if (sscanf(text, "%ld", &number) != 1 || number < 0)
-        return;
-    snprintf(s->call, sizeof s->call, "call %d", (int)number);
-    for (size_t i = 0; i < COUNT_OF(calls); i++)
-        if (calls[i].number == number)
-            snprintf(s->call, sizeof s->call, "%s", calls[i].name);
+    const struct process_tree_proc *p = process_tree_find(tree, pid);
+    for (int depth = 0; p && depth < 64; depth++, p = process_tree_find(tree, p->parent))
+        for (int i = 0; i < n; i++)
+            if (roots[i] == p->pid)
+                return p->pid;
+    return 0;
 }
 
-static void sample_rank(struct rank_status *out, struct process_tree *tree, pid_t pid)
+static void find_holder(struct rank_status *s, const struct process_tree *tree, const pid_t *roots,
+                        int n)
+{
+    const struct process_wait *w = &s->at;
+    if (process_wait_kind(w) != PROCESS_WAIT_FILE_LOCK)
+        w = &s->child;
+    if (process_wait_kind(w) != PROCESS_WAIT_FILE_LOCK)
+        return;
+    s->holder = process_wait_lock_holder(w->pid);
+    s->holder_root = root_of(tree, s->holder, roots, n);
+}
+
+static void sample_rank(struct rank_status *out, struct process_tree *tree, pid_t pid,
+                        const pid_t *roots, int n)
 {
     *out = (struct rank_status){0};
     const struct process_tree_proc *first = pid > 0 ? process_tree_find(tree, pid) : NULL;
     if (!first)
         return;
-    struct rank_status s = {.pid = relevant_process(tree, pid)};
-    const struct process_tree_proc *process = process_tree_find(tree, s.pid);
-    s.state = process->state;
-    add_tree(&s, tree, pid);
-    (void)cpu_ms_of(s.pid, &s.threads);
-    read_details(&s);
+    struct rank_status s = {.root = pid}, counted = {0};
+    const struct process_tree_proc *process =
+        process_tree_find(tree, relevant_process(&s, tree, pid));
+    process_wait_read(&s.at, process->pid, process->state);
+    s.at_rendezvous = waits_at_rendezvous(&s.at);
+    add_tree(&s, tree);
+    add_stat(&counted, s.at.pid, &s.threads);
+    find_holder(&s, tree, roots, n);
     *out = s;
 }
 
@@ -166,7 +177,7 @@ int rank_status_sample(struct rank_status *out, const pid_t *pids, int n)
     if (rc < 0)
         return rc;
     for (int i = 0; i < n; i++)
-        sample_rank(&out[i], &tree, pids[i]);
+        sample_rank(&out[i], &tree, pids[i], pids, n);
     process_tree_free(&tree);
     return 0;
 }
@@ -177,20 +188,15 @@ void rank_status_describe(struct strbuf *b, const struct rank_status *s)
     collective_mismatch_describe(b, &s->collective);
     if (b->len > before)
         strbuf_puts(b, ", ");
-    if (s->pid == 0)
-        strbuf_puts(b, "not visible");
-    else if (s->state == 'T')
-        strbuf_puts(b, "stopped");
-    else if (s->state == 't')
-        strbuf_puts(b, "held by a debugger");
-    else if (s->state == 'Z')
-        strbuf_puts(b, "exited");
-    else if (s->state == 'R' || (!s->call[0] && !s->wchan[0]))
-        strbuf_puts(b, s->state == 'R' ? "running" : "asleep");
-    else if (!s->call[0] || !s->wchan[0])
-        strbuf_printf(b, "in %s", s->call[0] ? s->call : s->wchan);
-    else
-        strbuf_printf(b, "in %s (%s)", s->call, s->wchan);
+    process_wait_describe(b, &s->at);
+}
+
+static json_t *wait_json(const struct process_wait *w)
+{
+    char state[2] = {w->state, '\0'};
+    return json_pack("{s:i, s:s, s:o, s:s, s:s, s:o}", "pid", (int)w->pid, "state", state,
+                     "program", json_text(w->name), "wchan", w->wchan, "call", w->call, "target",
+                     json_text(w->target));
 }
 
 static json_t *position_json(const struct collective_position *a)
@@ -209,14 +215,33 @@ static json_t *position_json(const struct collective_position *a)
 
 json_t *rank_status_json(const struct rank_status *s)
 {
-    char state[2] = {s->state, '\0'};
     AUTO(strbuf) struct strbuf in = {0};
     collective_mismatch_describe(&in, &s->collective);
-    return json_pack("{s:i, s:s, s:i, s:i, s:I, s:o, s:s, s:s, s:o, s:o}", "pid", (int)s->pid,
-                     "state", state, "processes", s->processes, "threads", s->threads, "cpu_ms",
-                     (json_int_t)s->cpu_ms, "program", json_text(s->name), "wchan", s->wchan,
-                     "call", s->call, "collective", json_text(strbuf_str(&in)), "collectives",
-                     position_json(&s->collective));
+    json_t *j = wait_json(&s->at);
+    json_object_update_new(
+        j, json_pack("{s:i, s:b, s:i, s:i, s:I, s:I, s:I, s:o, s:i, s:i, s:o, s:o, s:o}", "root",
+                     (int)s->root, "at_rendezvous", s->at_rendezvous, "processes", s->processes,
+                     "threads", s->threads, "cpu_ms", (json_int_t)s->cpu_ms, "io_bytes",
+                     (json_int_t)s->io_bytes, "faults", (json_int_t)s->faults, "parent",
+                     json_text(s->parent), "lock_holder", (int)s->holder, "lock_holder_root",
+                     (int)s->holder_root, "child", wait_json(&s->child), "collective",
+                     json_text(strbuf_str(&in)), "collectives", position_json(&s->collective)));
+    return j;
+}
+
+static int read_wait(struct process_wait *out, json_t *j, json_error_t *why)
+{
+    const char *state, *name, *wchan, *call, *target;
+    if (json_unpack_ex(j, why, 0, "{s:i, s:s, s:s, s:s, s:s, s:s}", "pid", &out->pid, "state",
+                       &state, "program", &name, "wchan", &wchan, "call", &call, "target",
+                       &target) < 0)
+        return -EINVAL;
+    out->state = state[0];
+    snprintf(out->name, sizeof out->name, "%s", name);
+    snprintf(out->wchan, sizeof out->wchan, "%s", wchan);
+    snprintf(out->call, sizeof out->call, "%s", call);
+    snprintf(out->target, sizeof out->target, "%s", target);
+    return 0;
 }
 
 static int read_position(struct collective_position *out, json_t *j, json_error_t *why)
@@ -252,24 +277,29 @@ static int read_position(struct collective_position *out, json_t *j, json_error_
 int rank_status_read(struct rank_status *out, const json_t *j, struct err *e)
 {
     struct rank_status s = {0};
-    const char *state, *name, *wchan, *call;
-    static const char *const wide[] = {"cpu_ms",    "waits_ms", "calls_done",
-                                       "waited_ms", "read_ms",  NULL};
+    const char *parent;
+    static const char *const wide[] = {"cpu_ms",     "io_bytes",  "faults",  "waits_ms",
+                                       "calls_done", "waited_ms", "read_ms", NULL};
     const json_t *collectives = json_object_get(j, "collectives");
-    json_int_t cpu_ms;
+    json_t *child = json_object_get(j, "child");
+    json_int_t cpu_ms, io_bytes, faults;
+    int at_rendezvous = 0;
     json_error_t why;
-    if (!json_fits_int(j, wide) || !json_fits_int(collectives, wide))
+    if (!json_fits_int(j, wide) || !json_fits_int(child, wide) || !json_fits_int(collectives, wide))
         return err_set(e, -EINVAL, "its status is malformed: a number is too large");
-    if (json_unpack_ex((json_t *)j, &why, 0, "{s:i, s:i, s:i, s:I, s:s, s:s, s:s, s:s}", "pid",
-                       &s.pid, "processes", &s.processes, "threads", &s.threads, "cpu_ms", &cpu_ms,
-                       "state", &state, "program", &name, "wchan", &wchan, "call", &call) < 0 ||
-        read_position(&s.collective, json_object_get(j, "collectives"), &why) < 0)
+    if (json_unpack_ex(
+            (json_t *)j, &why, 0, "{s:i, s:i, s:i, s:I, s:I, s:I, s:s, s:i, s:i, s:o, s:o}", "root",
+            &s.root, "processes", &s.processes, "threads", &s.threads, "cpu_ms", &cpu_ms,
+            "io_bytes", &io_bytes, "faults", &faults, "parent", &parent, "lock_holder", &s.holder,
+            "lock_holder_root", &s.holder_root, "child", &child, "collectives", &collectives) < 0 ||
+        read_wait(&s.at, (json_t *)j, &why) < 0 || read_wait(&s.child, child, &why) < 0 ||
+        read_position(&s.collective, (json_t *)collectives, &why) < 0)
         return err_set(e, -EINVAL, "its status is malformed: %s", why.text);
     s.cpu_ms = cpu_ms;
-    s.state = state[0];
-    snprintf(s.name, sizeof s.name, "%s", name);
-    snprintf(s.wchan, sizeof s.wchan, "%s", wchan);
-    snprintf(s.call, sizeof s.call, "%s", call);
+    s.io_bytes = io_bytes;
+    s.faults = faults;
+    s.at_rendezvous = at_rendezvous != 0;
+    snprintf(s.parent, sizeof s.parent, "%s", parent);
     *out = s;
     return 0;
 }

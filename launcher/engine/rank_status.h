@@ -13,16 +13,24 @@
 #include "common/err.h"
 #include "common/json.h"
 #include "common/strbuf.h"
+#include "launcher/engine/process_wait.h"
 #include "launcher/job/collective_mismatch.h"
 
 struct rank_status {
-    pid_t pid;              /* the relevant process; 0: the rank has no process on this node */
-    char state;             /* as in /proc/PID/stat: R S D T t Z */
+    pid_t root;             /* first process of the rank */
+    struct process_wait at; /* the relevant process; pid 0: the rank has no process on this node */
+    char parent[32];    /* name of the program that waits for it, other than a shell; "": none */
+    bool at_rendezvous; /* it waits for data of the store at MASTER_PORT */
     int processes, threads; /* processes of the tree; threads of the relevant process */
-    int64_t cpu_ms;         /* CPU time of the tree, including children that have exited */
-    char name[32];          /* name of the program, as the kernel cuts it */
-    char wchan[48];         /* kernel function in which it sleeps; "": none, or not readable */
-    char call[24];          /* its system call ("futex"); "": none, or not readable */
+    int64_t cpu_ms;         /* CPU time of the tree, including children that have exited … */
+    int64_t faults;         /* … its page faults … */
+    int64_t io_bytes;       /* … and what it has read and written: files, pipes and terminals */
+    /* The other process of the tree that waits for a lock, or for something outside of the rank;
+     * pid 0: none does */
+    struct process_wait child;
+    /* The process that holds the file lock for which `at` or `child` waits, and the first process
+     * of its rank; 0: unknown, or it belongs to no rank of this node */
+    pid_t holder, holder_root;
     struct collective_position collective; /* its position from the collective trace;
                                               rank_status_sample() leaves it empty */
 };

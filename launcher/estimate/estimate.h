@@ -33,6 +33,26 @@ enum estimate_optimizer {
     ESTIMATE_OPTIMIZERS
 };
 
+/* How the loss of a language model is computed. */
+enum estimate_loss {
+    ESTIMATE_LOSS_EAGER,   /* all logits, in 32 bit, and their gradient, as transformers does */
+    ESTIMATE_LOSS_CHUNKED, /* in 8 parts, as torchtune does */
+    ESTIMATE_LOSS_FUSED,   /* with the output matrix, in parts as wide as the model (Liger) */
+    ESTIMATE_LOSSES
+};
+
+/* Which matrices have adapters: bits of estimate_opts.lora_targets. */
+enum {
+    ESTIMATE_LORA_Q = 1,
+    ESTIMATE_LORA_K = 2,
+    ESTIMATE_LORA_V = 4,
+    ESTIMATE_LORA_O = 8,
+    ESTIMATE_LORA_GATE = 16,
+    ESTIMATE_LORA_UP = 32,
+    ESTIMATE_LORA_DOWN = 64,
+    ESTIMATE_LORA_ALL = 127
+};
+
 struct estimate_opts {
     struct model_shape model;
     int batch; /* sequences per rank that are computed at once (micro-batch) */
@@ -44,9 +64,21 @@ struct estimate_opts {
     int zero;            /* stage, 0 to 3 */
     bool no_master;      /* 16-bit weights, gradients and optimizer state without fp32 copies */
     bool recompute;      /* recompute each block in the backward pass */
+    bool selective;      /* recompute the attention only (arXiv:2205.05198) */
     bool full_attention; /* keeps the matrix of scores; else in the way of FlashAttention */
     bool offload;        /* optimizer state and fp32 copies are in host memory */
     bool offload_params; /* … and the parameters, with ZeRO stage 3 */
+    enum estimate_loss loss;
+    int accumulate;        /* micro-batches per step; 0: unknown, the high end assumes several */
+    int cp, ep;            /* context and expert parallelism, in ranks; 0: 1 */
+    int lora_rank;         /* 0: all parameters are trained */
+    unsigned lora_targets; /* 0: all matrices of the layers */
+    bool four_bit;         /* frozen weights have 4 bit (QLoRA) */
+    int64_t trainable;     /* parameters that are trained; 0: all, or the adapters */
+    bool fused_step;       /* the optimizer steps in the backward pass, layer by layer */
+    bool paged;            /* optimizer state may move to host memory */
+    uint64_t host_bytes;   /* host memory per rank that advice may use; 0: unknown */
+    bool foreach;          /* the optimizer has temporaries as large as the parameters */
 };
 
 #define ESTIMATE_GIB ((double)(1 << 30))
@@ -61,6 +93,15 @@ int estimate_precision_parse(enum estimate_precision *out, const char *text, str
 int estimate_optimizer_parse(enum estimate_optimizer *out, const char *text, struct err *e);
 const char *estimate_precision_name(enum estimate_precision p);
 const char *estimate_optimizer_name(enum estimate_optimizer o);
+int estimate_loss_parse(enum estimate_loss *out, const char *text, struct err *e);
+const char *estimate_loss_name(enum estimate_loss l);
+
+/* Reads the name of an optimizer, also as Transformers' --optim has it ("paged_adamw_8bit"), into
+ * `optimizer`, `paged` and `foreach`. -EINVAL as above */
+int estimate_optim_parse(struct estimate_opts *o, const char *text, struct err *e);
+
+/* Reads "q,v", "attention", "mlp", "all". -EINVAL  an unknown word */
+int estimate_lora_parse(unsigned *out, const char *text, struct err *e);
 
 enum estimate_part_kind {
     ESTIMATE_PARAMETERS,
@@ -68,7 +109,9 @@ enum estimate_part_kind {
     ESTIMATE_OPTIMIZER_STATE,
     ESTIMATE_MASTER_WEIGHTS,
     ESTIMATE_ACTIVATIONS,
+    ESTIMATE_ONE_LAYER, /* activations of the layer whose gradients are computed last */
     ESTIMATE_LOGITS,
+    ESTIMATE_TEMPORARIES, /* of the optimizer's step */
     ESTIMATE_COLLECTIVE_BUFFERS,
     ESTIMATE_CUDA_CONTEXT,
     ESTIMATE_FRAGMENTATION,
@@ -76,7 +119,7 @@ enum estimate_part_kind {
 };
 
 struct estimate_part {
-    uint64_t low_bytes, high_bytes;
+    uint64_t low_bytes, expected_bytes, high_bytes;
     char formula[ESTIMATE_FORMULA_MAX]; /* with the numbers inserted */
 };
 
@@ -88,9 +131,23 @@ struct estimate_fit {
     bool several;             /* there is more than one batch size */
 };
 
+/* What a step goes through. Parts do not exist in all of them: the estimate is the largest phase.
+ */
+enum estimate_phase_kind {
+    ESTIMATE_FORWARD,  /* until the gradient of the loss: all activations, and the logits */
+    ESTIMATE_BACKWARD, /* its end: all gradients, and the activations of one layer */
+    ESTIMATE_STEP,     /* of the optimizer */
+    ESTIMATE_PHASES
+};
+
+struct estimate_phase {
+    uint64_t low_bytes, expected_bytes, high_bytes; /* the sum of the parts that exist */
+};
+
 struct estimate {
-    uint64_t low_bytes, high_bytes; /* per rank: the sum of the parts, or as measured */
+    uint64_t low_bytes, expected_bytes, high_bytes; /* per rank: the largest phase, or measured */
     struct estimate_part part[ESTIMATE_PARTS];
+    struct estimate_phase phase[ESTIMATE_PHASES];
     uint64_t host_bytes;                   /* host memory per rank that offloading needs */
     struct estimate_opts o;                /* as used: without zeros that mean a default */
     struct estimate_fit measured;          /* what estimate_correct() used; n is 0: nothing */
@@ -103,6 +160,10 @@ struct estimate {
 int estimate_job(struct estimate *out, const struct estimate_opts *o, struct err *e);
 
 const char *estimate_part_name(enum estimate_part_kind k);
+const char *estimate_phase_name(enum estimate_phase_kind k);
+
+/* Returns the number of parameters that are trained. */
+double estimate_trainable(const struct estimate_opts *o);
 
 /* Returns the number of data-parallel ranks: those that hold the same part of the model. */
 int estimate_data_ranks(const struct estimate_opts *o);

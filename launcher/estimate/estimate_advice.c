@@ -9,10 +9,11 @@
  * which have values, come between these rows. */
 static const struct change {
     int zero; /* the ZeRO stage, at least */
-    bool flash, bf16, recompute, offload, offload_params;
+    bool flash, fused, bf16, recompute, offload, offload_params;
     const char *cost;
 } changes[] = {
     {.flash = true, .cost = "as fast or faster"},
+    {.fused = true, .cost = "as fast or faster, with the output matrix in one kernel"},
     {.zero = 1, .cost = "no additional communication"},
     {.zero = 2, .cost = "no additional communication"},
     {.bf16 = true, .cost = "faster, with fp32 master weights"},
@@ -21,18 +22,20 @@ static const struct change {
     {.zero = 2, .offload = true, .cost = "the optimizer waits for PCIe and host memory"},
     {.zero = 3, .offload = true, .offload_params = true, .cost = "each layer waits for PCIe"},
 };
-enum { BATCH_AT = 4, RANKS_AT = 6, RANKS_FACTOR_MAX = 1024 };
+enum { BATCH_AT = 5, RANKS_AT = 7, RANKS_FACTOR_MAX = 1024 };
 
 /* Returns false if the options have what the row changes. */
 static bool apply(struct estimate_opts *o, const struct change *c)
 {
     bool applies = c->flash            ? o->full_attention
+                   : c->fused          ? o->loss != ESTIMATE_LOSS_FUSED && !o->model.no_logits
                    : c->bf16           ? o->precision == ESTIMATE_FP32
                    : c->recompute      ? !o->recompute
                    : c->offload_params ? !o->offload_params
                    : c->offload        ? !o->offload
                                        : o->zero < c->zero && estimate_data_ranks(o) > 1;
     o->full_attention = o->full_attention && !c->flash;
+    o->loss = c->fused ? ESTIMATE_LOSS_FUSED : o->loss;
     o->precision = c->bf16 ? ESTIMATE_BF16 : o->precision;
     o->recompute = o->recompute || c->recompute;
     o->offload = o->offload || c->offload;
@@ -68,6 +71,8 @@ static bool fits(struct estimate *out, const struct estimate_opts *o, const stru
         return false;
     if (a->job->measured.n > 0)
         correct(out, a->job);
+    if (o->host_bytes && out->host_bytes > o->host_bytes)
+        return false;
     return estimate_verdict(out, a->gpu_bytes) == ESTIMATE_FITS;
 }
 
@@ -100,6 +105,8 @@ static void describe(struct strbuf *b, const struct estimate_opts *from,
         strbuf_printf(b, " --precision %s", estimate_precision_name(to->precision));
     if (to->full_attention != from->full_attention)
         strbuf_puts(b, " --flash");
+    if (to->loss != from->loss)
+        strbuf_printf(b, " --loss %s", estimate_loss_name(to->loss));
     if (to->recompute != from->recompute)
         strbuf_puts(b, " --recompute block");
     if (to->offload != from->offload)
@@ -118,6 +125,9 @@ static void add(struct advice *a, const struct estimate_opts *to, const char *co
     describe(&b, &a->job->o, to);
     strbuf_printf(&b, ": %.1f to %.1f GiB; %s", (double)s.low_bytes / ESTIMATE_GIB,
                   (double)s.high_bytes / ESTIMATE_GIB, cost);
+    if (s.host_bytes > a->job->host_bytes)
+        strbuf_printf(&b, ", %.1f GiB of host memory per rank",
+                      (double)s.host_bytes / ESTIMATE_GIB);
     strv_push(&a->lines, xstrdup(strbuf_str(&b) + 1));
 }
 

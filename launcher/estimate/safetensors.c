@@ -84,8 +84,109 @@ static void add_to_module(struct sums *sums, const char *name, int64_t n)
         sums->s.largest_layer = total;
 }
 
-static int add_tensor(struct sums *sums, const char *name, const json_t *tensor, int64_t data_bytes,
-                      struct err *e)
+/* ---- weights of 4 and 8 bit ----------------------------------------------------------------- */
+
+/* Tensors STEM + end with this type are packed weights if STEM + other is there. */
+static const struct packing {
+    const char *end, *type, *other;
+    int each; /* weights per stored number; 0: from the shapes */
+} packings[] = {
+    {".weight", "U8", ".weight.absmax", 2}, /* bitsandbytes, 4 bit */
+    {".weight", "I8", ".SCB", 1},           /* bitsandbytes, 8 bit */
+    {".qweight", "I32", ".scales", 0},      /* GPTQ, AWQ */
+    {".weight_packed", "I32", ".weight_scale", 8},
+    {"_blocks", "U8", "_scales", 2}, /* MXFP4 of gpt-oss */
+};
+
+/* Tensors STEM + end are scales and the like of a weight if STEM + other is there. */
+static const struct {
+    const char *end, *other;
+} scales[] = {
+    {".weight.absmax", ".weight"},
+    {".weight.nested_absmax", ".weight"},
+    {".weight.quant_map", ".weight"},
+    {".weight.nested_quant_map", ".weight"},
+    {".SCB", ".weight"},
+    {".scales", ".qweight"},
+    {"_scales", "_blocks"},
+    {".weight_scale_inv", ".weight"},
+    {".weight_scale", ".weight"},
+    {".weight_scale", ".weight_packed"},
+    {".input_scale", ".weight"},
+};
+
+/* Returns the tensor whose name has `other` instead of `end`; NULL if the name ends otherwise. */
+static const json_t *sibling(const json_t *header, const char *name, const char *end,
+                             const char *other)
+{
+    size_t n = strlen(name), k = strlen(end);
+    if (n < k || strcmp(name + n - k, end) != 0)
+        return NULL;
+    AUTO(free) char *key = xasprintf("%.*s%s", (int)(n - k), name, other);
+    return json_object_get(header, key);
+}
+
+static int64_t dimension(const json_t *tensor, size_t i)
+{
+    return json_integer_value(json_array_get(json_object_get(tensor, "shape"), i));
+}
+
+/* GPTQ packs 32 / bits rows of a matrix into one, AWQ columns. GPTQ's g_idx has the rows, and the
+ * scales have the columns. Without g_idx they are of 4 bit. */
+static int64_t weights_per_word(const json_t *header, const char *name, const json_t *tensor,
+                                const json_t *of_scales)
+{
+    const json_t *rows = sibling(header, name, ".qweight", ".g_idx");
+    int64_t stored = dimension(tensor, 0), columns = dimension(tensor, 1);
+    int64_t out = dimension(of_scales, 1), in = rows ? dimension(rows, 0) : 0;
+    int64_t each = columns > 0 && out > columns ? out / columns
+                   : in > stored && stored > 0  ? in / stored
+                                                : 8;
+    return each <= 16 ? each : 8;
+}
+
+/* Returns how many weights each number of the tensor holds; 0: it holds no packed weights. */
+static int64_t packed_weights(const json_t *header, const char *name, const json_t *tensor)
+{
+    const char *type = json_string_value(json_object_get(tensor, "dtype"));
+    for (size_t i = 0; i < COUNT_OF(packings); i++) {
+        const struct packing *p = &packings[i];
+        const json_t *other = sibling(header, name, p->end, p->other);
+        if (other && strcmp(type, p->type) == 0)
+            return p->each ? p->each : weights_per_word(header, name, tensor, other);
+    }
+    return 0;
+}
+
+static bool belongs_to_weights(const json_t *header, const char *name)
+{
+    for (size_t i = 0; i < COUNT_OF(scales); i++)
+        if (sibling(header, name, scales[i].end, scales[i].other))
+            return true;
+    return false;
+}
+
+/* ---- the tensors ---------------------------------------------------------------------------- */
+
+static void count_tensor(struct sums *sums, const json_t *header, const char *name,
+                         const json_t *tensor, const struct type *type, int64_t n)
+{
+    int64_t size = (n * type->bits + 7) / 8, each = packed_weights(header, name, tensor);
+    bool scale = belongs_to_weights(header, name);
+    if (!type->floating && !each && !scale)
+        return;
+    sums->s.bytes += size;
+    if (scale)
+        return;
+    n *= each ? each : 1;
+    sums->s.params += n;
+    sums->s.packed += each || type->bits < 16 ? n : 0;
+    sums->s.adapter += strstr(name, ".lora_") || strstr(name, "lora_magnitude") ? n : 0;
+    add_to_module(sums, name, n);
+}
+
+static int add_tensor(struct sums *sums, const json_t *header, const char *name,
+                      const json_t *tensor, int64_t data_bytes, struct err *e)
 {
     const struct type *type = find_type(tensor);
     const json_t *at = json_object_get(tensor, "data_offsets");
@@ -102,10 +203,7 @@ static int add_tensor(struct sums *sums, const char *name, const json_t *tensor,
     if (n < 0 || (n * type->bits + 7) / 8 != end - begin)
         return bad(e, name, "its shape does not match its size");
     sums->bytes += end - begin; /* at most data_bytes per tensor: no overflow, see the caller */
-    if (type->floating) {
-        sums->s.params += n;
-        add_to_module(sums, name, n);
-    }
+    count_tensor(sums, header, name, tensor, type, n);
     return 0;
 }
 
@@ -118,7 +216,7 @@ static int add_all(struct sums *sums, json_t *header, int64_t data_bytes, struct
     json_object_foreach (header, name, tensor) {
         if (strcmp(name, "__metadata__") == 0)
             continue;
-        int rc = add_tensor(sums, name, tensor, data_bytes, e);
+        int rc = add_tensor(sums, header, name, tensor, data_bytes, e);
         if (rc < 0)
             return rc;
         if (sums->bytes > data_bytes)

@@ -12,10 +12,15 @@
 
 enum { SAFETENSORS_HEADER_MAX = 32 << 20 };
 
-/* Tensors with an integer type, such as positions, do not count. */
+/* Tensors with an integer type, such as positions, do not count, unless they hold packed weights:
+ * those of bitsandbytes, GPTQ, AWQ, compressed-tensors and MXFP4 count as the weights that they
+ * hold. Scales and zero points of such weights count as bytes only. */
 struct safetensors {
     int64_t params;        /* their elements */
     int64_t largest_layer; /* elements of the largest layer or other module */
+    int64_t packed;        /* … elements that are stored in less than 16 bit */
+    int64_t adapter;       /* … that are an adapter's (LoRA) */
+    int64_t bytes;         /* of what counts, with scales */
 };
 
 /* Parses a header of `len` bytes, which `data_bytes` bytes of tensors follow, and adds its tensors

@@ -92,5 +92,6 @@ void gpu_users_describe_lock(char *out, size_t size, const char *uuid)
     pid_t pid = gpu_lock_owner(uuid);
     if (pid > 0)
         gpu_users_describe(owner, sizeof owner, pid);
-    snprintf(out, size, "the placed job of %s", owner);
+    snprintf(out, size, "the placed job of %s",
+             pid == GPU_LOCK_OF_CONTAINER ? "another container" : owner);
 }

@@ -268,26 +268,71 @@ FACT(nvlink_errors)
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-FACT(processes)
+/* Adds the processes that a call lists, each one once. With too many for the array, none is listed,
+ * and `*count` is more than there are. */
+static int list_processes(struct gpu_process *out, int *listed, unsigned long long *count,
+                          int (*call)(nvml_device, unsigned *, struct nvml_process *),
+                          nvml_device d)
 {
     struct nvml_process p[GPU_PROCESSES_MAX];
-    unsigned count = GPU_PROCESSES_MAX;
-    int rc = CALL(processes, d, &count, p);
-    v[0] = count;
-    s->process_count = rc == NVML_SUCCESS ? (int)count : 0;
-    for (int i = 0; i < s->process_count; i++)
-        s->processes[i] = (struct gpu_process){
-            (int)p[i].pid, p[i].used_bytes <= INT64_MAX ? (int64_t)p[i].used_bytes : -1};
-    return rc == NVML_TOO_SMALL ? NVML_SUCCESS : rc; /* too many of them for the array */
+    unsigned n = GPU_PROCESSES_MAX;
+    int rc = call ? call(d, &n, p) : no_function();
+    if (rc == NVML_TOO_SMALL)
+        *count += n;
+    for (unsigned i = 0; rc == NVML_SUCCESS && i < n; i++) {
+        bool new = true;
+        for (int k = 0; k < *listed; k++)
+            new &= out[k].pid != (int)p[i].pid;
+        *count += new;
+        if (new &&*listed < GPU_PROCESSES_MAX)
+            out[(*listed)++] = (struct gpu_process){
+                (int)p[i].pid, p[i].used_bytes <= INT64_MAX ? (int64_t)p[i].used_bytes : -1};
+    }
+    return rc == NVML_TOO_SMALL ? NVML_SUCCESS : rc;
+}
+
+/* A driver may list the clients of MPS apart. */
+FACT(processes)
+{
+    s->process_count = 0;
+    int rc = list_processes(s->processes, &s->process_count, v, n->processes, d);
+    (void)list_processes(s->processes, &s->process_count, v, n->mps, d); /* old ones list none */
+    return rc;
 }
 
 FACT(graphics)
 {
-    struct nvml_process ignored[GPU_PROCESSES_MAX];
-    unsigned count = GPU_PROCESSES_MAX;
-    int rc = CALL(graphics, d, &count, ignored);
-    v[0] = count;
-    return rc == NVML_TOO_SMALL ? NVML_SUCCESS : rc;
+    s->graphics_count = 0;
+    return list_processes(s->graphics, &s->graphics_count, v, n->graphics, d);
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void *open_events(const struct nvml *n, nvml_device d)
+{
+    void *set = NULL;
+    if (!n->events_register || !n->events_wait || !n->events_free ||
+        CALL(events_create, &set) != NVML_SUCCESS)
+        return NULL;
+    if (n->events_register(d, NVML_EVENT_XID, set) == NVML_SUCCESS)
+        return set;
+    (void)n->events_free(set);
+    return NULL;
+}
+
+void gpu_facts_read_xids(const struct nvml *n, nvml_device d, void **events, struct gpu_sample *s)
+{
+    struct nvml_event ev = {0};
+    int64_t codes = 0;
+    s->known[GPU_FACT_XIDS] = false;
+    if (!*events)
+        *events = open_events(n, d);
+    if (!*events)
+        return;
+    for (int i = 0; i < GPU_XIDS && n->events_wait(*events, &ev, 0) == NVML_SUCCESS; i++)
+        if (ev.type == NVML_EVENT_XID && ev.data < 1 << GPU_XID_BITS)
+            codes |= (int64_t)ev.data << (i * GPU_XID_BITS);
+    gpu_sample_set(s, GPU_FACT_XIDS, codes);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -297,6 +342,12 @@ FACT(graphics)
 
 const struct gpu_row gpu_rows[GPU_FACTS] = {
     [GPU_FACT_HANDLE] = {.function = "nvmlDeviceGetHandleByIndex_v2"},
+    [GPU_FACT_JOB_MEMORY] = {.unit = GPU_MEMORY_BYTES,
+                             .summary = GPU_SUM_PEAK,
+                             .place = 15,
+                             .metric = {"drover_gpu_job_memory_bytes", GAUGE,
+                                        "Memory of the GPU that the processes of the job use"}},
+    [GPU_FACT_XIDS] = {.function = "nvmlEventSetWait_v2"},
     [GPU_FACT_UUID] = {"nvmlDeviceGetUUID", read_uuid, GPU_ANY, .once = true},
     [GPU_FACT_NAME] = {"nvmlDeviceGetName", read_name, GPU_ANY, .once = true},
     [GPU_FACT_PCI] = {"nvmlDeviceGetPciInfo_v3", read_pci, GPU_ANY, .once = true},
@@ -403,7 +454,7 @@ const struct gpu_row gpu_rows[GPU_FACTS] = {
     [GPU_FACT_MIG_MODE] = {"nvmlDeviceGetMigMode", read_mig_mode, .purposes = GPU_HEALTH},
     [GPU_FACT_ECC_MODE] = {"nvmlDeviceGetEccMode", read_ecc_mode, .purposes = GPU_HEALTH},
     [GPU_FACT_ECC_VOLATILE] = {"nvmlDeviceGetTotalEccErrors", read_ecc_volatile,
-                               .purposes = GPU_HEALTH},
+                               GPU_SAMPLE | GPU_HEALTH, .summary = GPU_SUM_GROWTH},
     [GPU_FACT_ECC_AGGREGATE] = {"nvmlDeviceGetTotalEccErrors", read_ecc_aggregate,
                                 .purposes = GPU_HEALTH},
     [GPU_FACT_REMAP_PENDING] = {"nvmlDeviceGetRemappedRows", read_remapped, .purposes = GPU_HEALTH},
@@ -413,9 +464,9 @@ const struct gpu_row gpu_rows[GPU_FACTS] = {
     [GPU_FACT_RECOVERY_ACTION] = {"nvmlDeviceGetFieldValues", read_recovery_action,
                                   .purposes = GPU_HEALTH},
     [GPU_FACT_PROCESSES] = {"nvmlDeviceGetComputeRunningProcesses_v3", read_processes,
-                            .purposes = GPU_USE | GPU_HEALTH},
+                            .purposes = GPU_USE | GPU_HEALTH | GPU_SAMPLE},
     [GPU_FACT_GRAPHICS] = {"nvmlDeviceGetGraphicsRunningProcesses_v3", read_graphics,
-                           .purposes = GPU_HEALTH},
+                           .purposes = GPU_HEALTH | GPU_SAMPLE},
     [GPU_FACT_NVLINKS] = {"nvmlDeviceGetNvLinkState", read_nvlinks, GPU_HEALTH | GPU_SAMPLE,
                           .once = true},
     [GPU_FACT_NVLINK_CAPACITY] = {"nvmlDeviceGetFieldValues", read_nvlink_capacity, GPU_SAMPLE,

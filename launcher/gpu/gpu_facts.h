@@ -31,7 +31,7 @@ enum gpu_summary {
     GPU_SUM_LAST
 };
 
-struct gpu_metric { /* a value as --metrics shows it: in W, MiB or its own unit */
+struct gpu_metric { /* a value as --metrics shows it: in W, DCGM's MiB, or its own unit */
     const char *name, *type, *help;
 };
 
@@ -69,6 +69,10 @@ void gpu_facts_read(const struct nvml *n, nvml_device d, struct gpu_sample *s, u
                     atomic_int *at);
 /* Reads one value again. */
 void gpu_facts_read_one(const struct nvml *n, nvml_device d, struct gpu_sample *s, enum gpu_fact f);
+
+/* Reads GPU_FACT_XIDS. `*events` is the GPU's set of events, which the first call makes; from then
+ * on they count. Unknown without the functions, and for a MIG instance. */
+void gpu_facts_read_xids(const struct nvml *n, nvml_device d, void **events, struct gpu_sample *s);
 
 /* Returns the value in W, bytes or its own unit; NaN if it is unknown. */
 double gpu_facts_number(const struct gpu_sample *s, enum gpu_fact f);

@@ -29,6 +29,7 @@ struct area {
     uint64_t only;
     bool found;                       /* the next three are set */
     nvml_device devices[SAMPLES_MAX]; /* NULL: not asked so far, or lost */
+    void *events[SAMPLES_MAX];        /* for gpu_facts_read_xids() */
     int count;
     struct gpu_sample samples[SAMPLES_MAX];
     atomic_int at;
@@ -174,6 +175,10 @@ static int read_all(const struct nvml *n, struct area *a, struct err *e)
         if (!d)
             continue;
         gpu_facts_read(n, d, &a->samples[i], a->purposes, &a->at);
+        if (a->purposes & GPU_SAMPLE) {
+            atomic_store(&a->at, a->samples[i].gpu.index * GPU_FACTS + GPU_FACT_XIDS);
+            gpu_facts_read_xids(n, d, &a->events[i], &a->samples[i]);
+        }
         if (a->purposes & GPU_LIST)
             add_mig_uuids(n, d, &a->samples[i].gpu);
         for (unsigned link = 0; a->purposes & GPU_LINKS && link < NVML_NVLINKS_MAX; link++)

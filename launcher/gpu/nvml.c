@@ -14,6 +14,7 @@ _Static_assert(sizeof(struct nvml_memory_v2) == 40, "nvmlMemory_v2_t has 40 byte
 _Static_assert(sizeof(struct nvml_fabric) == 36, "nvmlGpuFabricInfo_v2_t has 36 bytes");
 _Static_assert(offsetof(struct nvml_fabric, health_mask) == 32, "after one byte for the state");
 _Static_assert(sizeof(struct nvml_margin) == 8, "nvmlMarginTemperature_v1_t has 8 bytes");
+_Static_assert(sizeof(struct nvml_event) == 32, "nvmlEventData_t has 32 bytes");
 _Static_assert(sizeof(struct nvml_field) == 40, "nvmlFieldValue_t has 40 bytes");
 _Static_assert(offsetof(struct nvml_field, value) == 32, "the value is the last member");
 
@@ -49,6 +50,7 @@ bool nvml_open(struct nvml *n, struct err *why)
         SYMBOL("nvmlDeviceGetVbiosVersion", vbios, DL_OPTIONAL),
         SYMBOL("nvmlDeviceGetMemoryInfo_v2", memory_v2, DL_OPTIONAL),
         SYMBOL("nvmlDeviceGetGraphicsRunningProcesses_v3", graphics, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceGetMPSComputeRunningProcesses_v3", mps, DL_OPTIONAL),
         SYMBOL("nvmlDeviceGetMarginTemperature", margin, DL_OPTIONAL),
         SYMBOL("nvmlDeviceGetCurrentClocksEventReasons", reasons, DL_OPTIONAL),
         /* its name before version 535 of the driver */
@@ -63,6 +65,10 @@ bool nvml_open(struct nvml *n, struct err *why)
         SYMBOL("nvmlDeviceGetP2PStatus", p2p_status, DL_OPTIONAL),
         SYMBOL("nvmlDeviceGetTotalEnergyConsumption", energy, DL_OPTIONAL),
         SYMBOL("nvmlDeviceGetPcieThroughput", pcie_throughput, DL_OPTIONAL),
+        SYMBOL("nvmlEventSetCreate", events_create, DL_OPTIONAL),
+        SYMBOL("nvmlDeviceRegisterEvents", events_register, DL_OPTIONAL),
+        SYMBOL("nvmlEventSetWait_v2", events_wait, DL_OPTIONAL),
+        SYMBOL("nvmlEventSetFree", events_free, DL_OPTIONAL),
     };
     static const struct dl_library library = {
         .names = {"libnvidia-ml.so.1"}, .variable = "DROVER_NVML_LIB", DL_SYMBOLS(symbols)};

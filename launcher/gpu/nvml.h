@@ -17,6 +17,7 @@ enum {
     NVML_NO_PERMISSION = 4,
     NVML_TOO_SMALL = 7,
     NVML_NO_DRIVER = 9,
+    NVML_TIMEOUT = 10,
     NVML_FUNCTION_NOT_FOUND = 13,
     NVML_GPU_LOST = 15,
     NVML_VERSION_MISMATCH = 18,
@@ -40,6 +41,7 @@ enum {
     NVML_COMPUTE_EXCLUSIVE_THREAD = 1,
     NVML_COMPUTE_PROHIBITED = 2,
     NVML_COMPUTE_EXCLUSIVE_PROCESS = 3,
+    NVML_EVENT_XID = 0x8,
     NVML_PCIE_TX = 0,
     NVML_PCIE_RX = 1,
     NVML_REASON_IDLE = 0x1, /* bits of nvmlDeviceGetCurrentClocksEventReasons() */
@@ -114,6 +116,12 @@ struct nvml_field { /* nvmlFieldValue_t, 40 bytes */
     } value;
 };
 
+struct nvml_event { /* nvmlEventData_t, 32 bytes */
+    nvml_device device;
+    unsigned long long type, data; /* of an Xid: its code */
+    unsigned gpu_instance, compute_instance;
+};
+
 /* The member `version` of a versioned struct: NVML_STRUCT_VERSION() of nvml.h. */
 #define NVML_VERSION_OF(type, number) ((unsigned)sizeof(type) | (unsigned)(number) << 24)
 
@@ -143,6 +151,7 @@ struct nvml {
     int (*vbios)(nvml_device device, char *out, unsigned size);
     int (*memory_v2)(nvml_device device, struct nvml_memory_v2 *out);
     int (*graphics)(nvml_device device, unsigned *count, struct nvml_process *out);
+    int (*mps)(nvml_device device, unsigned *count, struct nvml_process *out);
     int (*margin)(nvml_device device, struct nvml_margin *out);
     int (*reasons)(nvml_device device, unsigned long long *bits);
     int (*mig_mode)(nvml_device device, unsigned *current, unsigned *pending);
@@ -159,6 +168,10 @@ struct nvml {
     /* What a job's monitor samples. */
     int (*energy)(nvml_device device, unsigned long long *millijoule);
     int (*pcie_throughput)(nvml_device device, unsigned direction, unsigned *kb_per_s);
+    int (*events_create)(void **set);
+    int (*events_register)(nvml_device device, unsigned long long types, void *set);
+    int (*events_wait)(void *set, struct nvml_event *out, unsigned timeout_ms);
+    int (*events_free)(void *set);
 };
 
 /* Returns false if the driver's device is missing: then the library, which opens in 2 ms, is

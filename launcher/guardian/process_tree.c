@@ -82,6 +82,15 @@ bool process_tree_is_ancestor(pid_t pid)
     return pid > 0;
 }
 
+bool process_tree_is_descendant(pid_t pid)
+{
+    struct process_tree_proc p = {.parent = pid};
+    while (p.parent > 1 && p.parent != getpid())
+        if (process_tree_read(&p, p.parent) < 0)
+            return false;
+    return p.parent == getpid();
+}
+
 /* Tests PF_EXITING of the kernel's sched.h. The kernel sets it before it closes the process's
  * descriptors, and thus before other processes can notice the death. */
 bool process_tree_is_dead(pid_t pid)

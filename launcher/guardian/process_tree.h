@@ -28,6 +28,9 @@ int process_tree_read(struct process_tree_proc *out, pid_t pid);
 /* Returns true if the process is this process or one of its ancestors. */
 bool process_tree_is_ancestor(pid_t pid);
 
+/* Returns true if the process is this process or one of its descendants. */
+bool process_tree_is_descendant(pid_t pid);
+
 /* Returns true if the process is dead or dying, even if its parent does not know it yet. */
 bool process_tree_is_dead(pid_t pid);
 

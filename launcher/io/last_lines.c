@@ -64,3 +64,9 @@ const char *last_lines_get(const struct last_lines *t, int i, size_t *len)
         *len = s->len;
     return s->text;
 }
+
+void last_lines_copy(char ***out, const struct last_lines *t)
+{
+    for (int i = 0; i < t->count; i++)
+        strv_push(out, xstrdup(last_lines_get(t, i, NULL)));
+}

@@ -25,3 +25,6 @@ int last_lines_count(const struct last_lines *t);
  * borrowed until the next last_lines_push(). A NUL byte follows it, and it may also contain NUL
  * bytes. `len` may be NULL. */
 const char *last_lines_get(const struct last_lines *t, int i, size_t *len);
+
+/* Appends copies of all lines to the strv `out`. A line ends at its first NUL byte. */
+void last_lines_copy(char ***out, const struct last_lines *t);

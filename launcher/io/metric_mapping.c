@@ -10,6 +10,7 @@
 #include "common/json.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
+#include "common/utf8.h"
 
 enum { LINE_MAX_BYTES = 64 * 1024, NAME_MAX_BYTES = 1024, VALUES_MAX = 1024, DEPTH_MAX = 16 };
 
@@ -239,7 +240,7 @@ static bool read_mapping(struct mapping_reader *r, const char *prefix, int depth
         if (!skip_char(r, ':'))
             return false;
         AUTO(json) json_t *value = read_value(r, name ? name : prefix, depth);
-        if (name && value && strlen(name) < NAME_MAX_BYTES &&
+        if (name && value && strlen(name) < NAME_MAX_BYTES && utf8_valid(name) &&
             json_object_size(r->report) < VALUES_MAX)
             json_object_set(r->report, name, value);
     } while (skip_char(r, ','));

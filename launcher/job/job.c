@@ -1,14 +1,20 @@
 #include "launcher/job/job.h"
 
 #include <assert.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 #define ROW(...) STATES_ROW(JOB, __VA_ARGS__)
 static const struct states_row job_rows[] = {
     ROW(RUNNING, FAILED, TERMINATING),
+    ROW(RUNNING, FAILED_LISTEN, LISTENING),
     ROW(RUNNING, STOP, STOP_REQUESTED),
     ROW(RUNNING, KILL, KILLING),
     ROW(RUNNING, ALL_RANKS_DONE, REAPING),
+    ROW(LISTENING, TIMEOUT, TERMINATING),
+    ROW(LISTENING, STOP, TERMINATING),
+    ROW(LISTENING, KILL, KILLING),
+    ROW(LISTENING, ALL_RANKS_DONE, REAPING),
     ROW(STOP_REQUESTED, TIMEOUT, TERMINATING),
     ROW(STOP_REQUESTED, KILL, KILLING),
     ROW(STOP_REQUESTED, ALL_RANKS_DONE, REAPING),
@@ -79,7 +85,7 @@ bool job_apply(struct job *j, enum job_event ev)
     int to = states_step(&job_states, j->state, ev, "job");
     if (to < 0)
         return false;
-    if (ev == JOB_EV_STOP || (ev == JOB_EV_KILL && j->state == JOB_RUNNING))
+    if (j->state == JOB_RUNNING && (ev == JOB_EV_STOP || ev == JOB_EV_KILL))
         j->stopped = true;
     j->state = (enum job_state)to;
     return true;
@@ -103,11 +109,24 @@ static bool has_ended(const struct job_rank *r)
     return r->state == JOB_RANK_DRAINING || r->state == JOB_RANK_DONE;
 }
 
-static bool failed(struct job *j, int rank)
+static bool failed(struct job *j, int rank, bool listen)
 {
     if (j->first_failed < 0)
         j->first_failed = rank;
-    return job_apply(j, JOB_EV_FAILED);
+    return job_apply(j, listen ? JOB_EV_FAILED_LISTEN : JOB_EV_FAILED);
+}
+
+/* Returns true if a rank that has ended so may have failed because of another rank. */
+static bool may_follow(const struct rank_end *end)
+{
+    return !end->start_status && !end->lost && !end->oom_killed &&
+           (end->signal == 0 || end->signal == SIGABRT);
+}
+
+/* Returns true if the other ranks run on, although this one has failed. */
+static bool is_tolerated(const struct job *j, const struct rank_end *end)
+{
+    return j->keeps_going && !end->in_mpi && !end->start_status && !end->signal && !end->lost;
 }
 
 bool job_set_rank_end(struct job *j, const struct rank_end *end)
@@ -121,14 +140,16 @@ bool job_set_rank_end(struct job *j, const struct rank_end *end)
         r->end.aborted = true;
         r->end.status = r->abort_code;
         r->end.signal = 0;
-    } else if (j->state != JOB_RUNNING) {
+    } else if (j->state > JOB_LISTENING) {
         r->end.told_to_stop = true;
         r->end.mpi_fault = JOB_MPI_NO_FAULT;
     } else if (end->mpi_fault) {
         r->end.status = 1;
-        changed = failed(j, end->rank);
+        changed = failed(j, end->rank, false);
+    } else if (job_rank_status(end) != 0 && is_tolerated(j, end)) {
+        j->first_failed = j->first_failed < 0 ? end->rank : j->first_failed;
     } else if (job_rank_status(end) != 0) {
-        changed = failed(j, end->rank);
+        changed = failed(j, end->rank, j->listens && may_follow(end));
     }
     /* Both the failure and the end of a rank may change the job's state. If the last rank fails,
      * both do. */
@@ -145,7 +166,7 @@ bool job_rank_aborted(struct job *j, int rank, int code)
     r->aborted = true;
     /* An exit status has 8 bits, and an abort is never a success. */
     r->abort_code = (code & 0xff) ? (code & 0xff) : 1;
-    return failed(j, rank);
+    return failed(j, rank, false);
 }
 
 bool job_rank_absent(struct job *j, int rank)
@@ -155,7 +176,7 @@ bool job_rank_absent(struct job *j, int rank)
         return false;
     r->end.mpi_fault = JOB_MPI_NO_INIT;
     r->end.status = 1;
-    return failed(j, rank);
+    return failed(j, rank, false);
 }
 
 int job_status(const struct job *j)

@@ -30,7 +30,8 @@ struct rank_end {
     bool aborted;      /* it called MPI_Abort(status) */
     bool told_to_stop; /* the rank ended after it was told to stop, so it did not fail by itself */
     enum job_mpi_fault mpi_fault; /* if set, the rank exited with status 0, but `status` is 1 */
-    double seconds;               /* from the job's start to its end */
+    bool in_mpi;      /* it exited between MPI_Init and MPI_Finalize, so others may wait for it */
+    double seconds;   /* from the job's start to its end */
     int start_status; /* 0: the rank was started; 127: its program was not found; 2: an option or a
                          file of the user is wrong; 126: not started for another reason */
     char start_error[800]; /* why it was not started ("exec './train': Permission denied") */
@@ -47,6 +48,14 @@ const char *job_mpi_fault_text(enum job_mpi_fault fault);
 
 /* Returns the rank's exit status as a shell reports it: the status, 128 + signal, 126 or 127. */
 int job_rank_status(const struct rank_end *r);
+
+/* What is known of a rank when another one has failed. */
+struct job_witness {
+    const struct rank_end *end; /* NULL: it has not ended */
+    const char *const *lines; /* the last lines of its stdout, then of its stderr, NULL-terminated,
+                                 that it printed before it was told to stop; NULL: none */
+    const char *error;        /* text of its TORCHELASTIC_ERROR_FILE; NULL: none */
+};
 
 enum job_rank_state {
     JOB_RANK_STARTING,     /* requested from the engine */
@@ -69,6 +78,7 @@ enum job_rank_event {
 
 enum job_state {
     JOB_RUNNING,        /* from the start until the first failure, a stop, or the last exit */
+    JOB_LISTENING,      /* a rank failed; the others have a moment in which they may fail, too */
     JOB_STOP_REQUESTED, /* the ranks were asked to stop on their report channels */
     JOB_TERMINATING,    /* SIGTERM was sent */
     JOB_KILLING,        /* SIGKILL was sent */
@@ -78,9 +88,11 @@ enum job_state {
 };
 
 enum job_event {
-    JOB_EV_FAILED,  /* a rank failed */
-    JOB_EV_STOP,    /* the caller stops the job */
-    JOB_EV_TIMEOUT, /* the state's timer fired: escalate from stop request to SIGTERM to SIGKILL */
+    JOB_EV_FAILED,        /* a rank failed */
+    JOB_EV_FAILED_LISTEN, /* the same, and another one may be the cause */
+    JOB_EV_STOP,          /* the caller stops the job */
+    JOB_EV_TIMEOUT, /* the state's timer fired: the moment is over, or escalate from stop request
+                       to SIGTERM to SIGKILL */
     JOB_EV_KILL,    /* the caller kills the job */
     JOB_EV_ALL_RANKS_DONE,
     JOB_EV_REAPED, /* the engine has killed all processes of the job */
@@ -104,6 +116,9 @@ struct job {
     enum job_state state;
     int first_failed; /* the rank that failed first by itself; -1: none did */
     bool stopped;     /* JOB_EV_STOP or JOB_EV_KILL ended the job, not a failure */
+    bool listens;     /* set by the caller: a first failure that may have followed from another one
+                         leads     to JOB_LISTENING */
+    bool keeps_going; /* set by the caller: an exit with a status other than 0 does not end it */
 };
 
 struct job *job_new(int ranks);

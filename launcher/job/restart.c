@@ -6,24 +6,32 @@ enum {
     PAUSE_FIRST_MS = 1000,
     PAUSE_MAX_MS = 30000,
     LONG_ATTEMPT_S = 300, /* a failure after this time is a new one: the pause starts again */
-    FAILURES_MAX = 2      /* a host is excluded after this many failures */
+    FAILURES_MAX = 2,     /* a host is excluded after this many failures … */
+    BY_HOST = 1000,       /* … or one that it caused, which counts as many more */
+    FURTHER_S = 10        /* an attempt has got further if it took 1.5 times as long and this */
 };
 
 struct failures {
     char *host;
     int count;
+    bool by_host; /* it was the cause of one */
 };
 
 struct restart {
     int max, count, pause_ms;
+    bool always;
+    enum restart_refusal refusal;
+    char *cause, *host; /* of the attempt before; NULL: unknown */
+    double seconds;
     struct failures *failures;
     size_t failures_count;
 };
 
-struct restart *restart_new(int restarts_max)
+struct restart *restart_new(int restarts_max, bool always)
 {
     struct restart *r = xzalloc(sizeof *r);
     r->max = restarts_max;
+    r->always = always;
     return r;
 }
 
@@ -34,6 +42,8 @@ void restart_free(struct restart *r)
     for (size_t i = 0; i < r->failures_count; i++)
         free(r->failures[i].host);
     free(r->failures);
+    free(r->cause);
+    free(r->host);
     free(r);
 }
 
@@ -45,7 +55,7 @@ static struct failures *failures_of(const struct restart *r, const char *host)
     return NULL;
 }
 
-static void count_failure(struct restart *r, const char *host)
+static void count_failure(struct restart *r, const char *host, bool by_host)
 {
     struct failures *f = failures_of(r, host);
     if (!f) {
@@ -54,20 +64,55 @@ static void count_failure(struct restart *r, const char *host)
         *f = (struct failures){.host = xstrdup(host)};
     }
     f->count++;
+    f->by_host |= by_host;
+}
+
+static bool equal(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+/* Returns true if the attempt has failed as the one before, and has not got further. */
+static bool is_same_again(const struct restart *r, const struct restart_attempt *end)
+{
+    return equal(r->cause, end->cause) && (!end->by_host || equal(r->host, end->host)) &&
+           end->seconds < LONG_ATTEMPT_S && end->seconds <= r->seconds * 1.5 + FURTHER_S;
+}
+
+static void remember(struct restart *r, const struct restart_attempt *end)
+{
+    free(r->cause);
+    free(r->host);
+    r->cause = end->cause ? xstrdup(end->cause) : NULL;
+    r->host = end->host ? xstrdup(end->host) : NULL;
+    r->seconds = end->seconds;
 }
 
 int restart_after(struct restart *r, const struct restart_attempt *end)
 {
     if (end->host && end->status)
-        count_failure(r, end->host);
+        count_failure(r, end->host, end->by_host);
+    r->refusal = RESTART_NOT_REFUSED;
     if (end->status == 0 || end->by_user || end->not_started || r->count >= r->max)
         return -1;
+    if (!r->always)
+        r->refusal = end->hopeless           ? RESTART_HOPELESS
+                     : is_same_again(r, end) ? RESTART_SAME_AGAIN
+                                             : RESTART_NOT_REFUSED;
+    if (r->refusal)
+        return -1;
+    remember(r, end);
     r->count++;
     r->pause_ms =
         r->pause_ms == 0 || end->seconds >= LONG_ATTEMPT_S ? PAUSE_FIRST_MS : r->pause_ms * 2;
     if (r->pause_ms > PAUSE_MAX_MS)
         r->pause_ms = PAUSE_MAX_MS;
     return r->pause_ms;
+}
+
+enum restart_refusal restart_refusal(const struct restart *r)
+{
+    return r->refusal;
 }
 
 int restart_count(const struct restart *r)
@@ -86,15 +131,16 @@ static int slots_of(const struct host *h, int per_node)
     return per_node > 0 ? per_node : h->slots > 0 ? h->slots : 1;
 }
 
-/* Returns the host with the most failures among those that are not excluded and have at least
- * FAILURES_MAX failures; -1 if there is none. */
+/* Returns the host that is excluded next: the one with the most failures, if they are
+ * enough; -1 if there is none. */
 static int worst(const struct restart *r, const struct hosts *all, const bool *excluded)
 {
     int found = -1, most = FAILURES_MAX - 1;
     for (int i = 0; i < all->count; i++) {
         const struct failures *f = failures_of(r, all->at[i].name);
-        if (f && !excluded[i] && f->count > most) {
-            most = f->count;
+        int failures = f ? f->count + (f->by_host ? BY_HOST : 0) : 0;
+        if (!excluded[i] && failures > most) {
+            most = failures;
             found = i;
         }
     }

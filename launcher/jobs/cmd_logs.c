@@ -31,6 +31,7 @@ struct reader {
     int rank;             /* index; ALL_RANKS: every rank, each line with its number */
     uint64_t *at;         /* read position, by rank */
     struct strbuf *shown; /* what is printed of the rank's unfinished line, by rank */
+    bool repeats;         /* stdout is a terminal: an interrupted line is printed whole again */
     int open_rank;        /* the rank whose line ends the output without a newline; NONE: none */
 };
 
@@ -53,10 +54,15 @@ static void print_line(struct reader *r, int rank, const char *text, size_t len)
     bool finished = text[len - 1] == '\n';
     if (begins && !finished && len == shown->len)
         return;
-    size_t printed = begins && r->open_rank == rank ? shown->len : 0;
-    if (printed == 0 && r->open_rank != NONE)
+    bool continues = begins && r->open_rank == rank;
+    size_t printed = continues || (begins && !r->repeats) ? shown->len : 0;
+    if (!continues && printed > 0 && printed + 1 == len && finished) {
+        strbuf_reset(shown); /* the newline in front of another rank's line has ended this one */
+        return;
+    }
+    if (!continues && r->open_rank != NONE)
         putchar('\n');
-    if (printed == 0 && r->rank == ALL_RANKS)
+    if (!continues && r->rank == ALL_RANKS)
         printf("%d| ", r->job->first_rank + rank);
     fwrite(text + printed, 1, len - printed, stdout);
     strbuf_reset(shown);
@@ -146,7 +152,7 @@ static int run(char **words, void *into, struct err *e)
 {
     const struct logs_opts *o = into;
     struct registry_list l;
-    struct reader r = {.rank = ALL_RANKS, .open_rank = NONE};
+    struct reader r = {.rank = ALL_RANKS, .repeats = isatty(STDOUT_FILENO), .open_rank = NONE};
     registry_read(&l);
     int rc = registry_find(&r.job, &l, words[0], e);
     if (rc == 0)

@@ -112,6 +112,7 @@ static void print_figure(char *out, size_t size, const char *format, double valu
 static void print_done(const struct history_jobs *l)
 {
     static const double gib = 1 << 30, kwh = 3.6e6;
+    bool marked = false;
     int width = 3;
     for (size_t i = 0; i < l->count; i++)
         width = (int)strlen(l->at[i].job) > width ? (int)strlen(l->at[i].job) : width;
@@ -124,7 +125,10 @@ static void print_done(const struct history_jobs *l)
         duration_format(duration, sizeof duration, (j->end_ms - j->begin_ms) / 1000);
         print_figure(utilisation, sizeof utilisation, "%.0f %%",
                      j->utilisation < 0 ? -1 : j->utilisation * 100);
-        print_figure(peak, sizeof peak, "%.1f GiB", (double)j->peak_bytes / gib);
+        bool of_all = j->peak_of_all && j->peak_bytes >= 0;
+        marked |= of_all;
+        print_figure(peak, sizeof peak, of_all ? "%.1f GiB*" : "%.1f GiB",
+                     (double)j->peak_bytes / gib);
         print_figure(energy, sizeof energy, "%.3f kWh", j->energy_j / kwh);
         print_figure(cost, sizeof cost, "%.2f", j->cost);
         AUTO(strbuf) struct strbuf program = {0};
@@ -132,6 +136,10 @@ static void print_done(const struct history_jobs *l)
         printf("%-*s  %7s  %7s  %6d  %4d  %5s  %9s  %9s  %8s  %s\n", width, j->job, ended, duration,
                j->status, j->gpus, utilisation, peak, energy, cost, strbuf_str(&program));
     }
+    if (marked)
+        puts("* of all processes on the GPU: the driver did not list those of the job");
+    puts(
+        "only jobs with GPUs that ran for 5 s or more are listed; for others: drover run --events");
 }
 
 static int list_done(bool json, struct err *e)

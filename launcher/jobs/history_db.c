@@ -83,7 +83,10 @@ static const char *const steps[] = {"CREATE TABLE baseline("
                                     "  name TEXT NOT NULL,"
                                     "  longest_ms INTEGER NOT NULL,"
                                     "  stored_ms INTEGER NOT NULL,"
-                                    "  PRIMARY KEY(program, hash, kind, name));"};
+                                    "  PRIMARY KEY(program, hash, kind, name));",
+                                    /* earlier peaks are those of all processes */
+                                    "ALTER TABLE job ADD COLUMN"
+                                    "  peak_of_all INTEGER NOT NULL DEFAULT 1;"};
 
 struct history_db {
     char *dir, *path;

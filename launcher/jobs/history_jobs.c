@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "launcher/jobs/history_db.h"
+#include "launcher/jobs/usage_report.h"
 
 #define COLUMN(name, type, member)                       \
     {                                                    \
@@ -20,6 +21,7 @@ static const struct history_column columns[] = {
     COLUMN("status", HISTORY_INT, status),
     COLUMN("utilisation", HISTORY_REAL, utilisation),
     COLUMN("peak", HISTORY_INT64, peak_bytes),
+    COLUMN("peak_of_all", HISTORY_INT, peak_of_all),
     COLUMN("memory", HISTORY_INT64, memory_bytes),
     COLUMN("peaks", HISTORY_TEXT, peaks),
     COLUMN("energy_j", HISTORY_REAL, energy_j),
@@ -35,11 +37,12 @@ static const struct history_table table = {.name = "job",
 int history_jobs_read(struct history_jobs *out, const struct history_command *of, struct err *e)
 {
     struct history_rows rows;
-    int rc = history_db_read(&rows, &table,
-                             of ? "WHERE program = ?1 AND hash = ?2 AND peak > 0 ORDER BY end_ms "
-                                  "DESC, rowid DESC LIMIT 100"
-                                : "ORDER BY end_ms DESC, rowid DESC",
-                             of ? of->program : NULL, of ? of->hash : NULL, e);
+    int rc =
+        history_db_read(&rows, &table,
+                        of ? "WHERE program = ?1 AND hash = ?2 AND peak > 0 AND NOT peak_of_all "
+                             "ORDER BY end_ms DESC, rowid DESC LIMIT 100"
+                           : "ORDER BY end_ms DESC, rowid DESC",
+                        of ? of->program : NULL, of ? of->hash : NULL, e);
     *out = (struct history_jobs){rows.at, rows.count};
     return rc;
 }
@@ -69,12 +72,14 @@ json_t *history_jobs_json(const struct history_job *j)
 {
     json_t *peaks = NULL;
     (void)json_parse(&peaks, j->peaks, strlen(j->peaks), NULL);
-    return json_pack("{s:o, s:o, s:s, s:I, s:I, s:i, s:i, s:o, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, "
-                     "s:o*}",
+    return json_pack("{s:o, s:o, s:s, s:I, s:I, s:i, s:i, s:o, s:o*, s:o*, s:o*, s:s*, s:o*, s:o*, "
+                     "s:o*, s:o*}",
                      "job", json_text(j->job), "program", json_text(j->program), "hash", j->hash,
                      "begin_ms", (json_int_t)j->begin_ms, "end_ms", (json_int_t)j->end_ms, "status",
                      j->status, "gpus", j->gpus, "gpu", json_text(j->gpu), "batch",
                      integer(j->batch), "utilisation", real(j->utilisation), "peak_bytes",
-                     integer(j->peak_bytes), "memory_bytes", integer(j->memory_bytes), "peaks",
-                     peaks, "energy_j", real(j->energy_j), "cost", real(j->cost));
+                     integer(j->peak_bytes), "peak_of",
+                     usage_report_peak_of(j->peak_bytes, j->peak_of_all), "memory_bytes",
+                     integer(j->memory_bytes), "peaks", peaks, "energy_j", real(j->energy_j),
+                     "cost", real(j->cost));
 }

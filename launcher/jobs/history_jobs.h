@@ -18,8 +18,9 @@ struct history_job {                  /* in all figures, -1: unknown */
     int gpus;                         /* of the whole job */
     int status;                       /* exit status of `drover run` */
     double utilisation;               /* mean of the GPUs, 0 to 1 */
-    int64_t peak_bytes, memory_bytes; /* of the fullest GPU: its peak, and its size */
-    char *peaks;                      /* JSON: the peak of each sampled rank, {"0": BYTES, …} */
+    int64_t peak_bytes, memory_bytes; /* of the fullest GPU: the job's peak, and its size */
+    int peak_of_all;                  /* 1: it is that of all processes on the GPU */
+    char *peaks; /* JSON: the job's peak of each sampled rank, {"0": BYTES, …} */
     double energy_j;
     double cost;
 };
@@ -30,8 +31,8 @@ struct history_jobs {
 };
 
 /* Reads the jobs, newest first; with `of`, the last 100 of this program with these options whose
- * peak is known. The list is empty if none is stored. The caller calls history_jobs_end() in every
- * case. Errors are those of history_db_read(). */
+ * own peak is known. The list is empty if none is stored. The caller calls history_jobs_end() in
+ * every case. Errors are those of history_db_read(). */
 int history_jobs_read(struct history_jobs *out, const struct history_command *of, struct err *e);
 void history_jobs_end(struct history_jobs *l);
 

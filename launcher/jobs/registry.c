@@ -46,6 +46,14 @@ static int runtime_dir(char **out, struct err *e)
     return jobs_dir(out, given, e);
 }
 
+/* The directory of the login session, which cron, sudo and a container's exec do not name. */
+static int session_dir(char **out, struct err *e)
+{
+    AUTO(free) char *base = xasprintf("/run/user/%d", (int)geteuid());
+    return access(base, W_OK) < 0 ? err_set(e, -errno, "%s: %s", base, strerror(errno))
+                                  : jobs_dir(out, base, e);
+}
+
 static int tmp_dir(char **out, struct err *e)
 {
     AUTO(free) char *base = NULL;
@@ -219,6 +227,11 @@ static void add_job(struct registry_list *l, const char *path)
     struct registry_job j;
     if (read_job(&j, path) < 0)
         return; /* it is being removed, or a later drover wrote it */
+    for (size_t i = 0; i < l->count; i++)
+        if (l->at[i].pid == j.pid && strcmp(l->at[i].id, j.id) == 0) {
+            json_decref(j.json); /* XDG_RUNTIME_DIR is the login session's directory */
+            return;
+        }
     if (!registry_is_alive(&j)) {
         unlink(path);
         unlink(j.lines);
@@ -256,6 +269,7 @@ void registry_read(struct registry_list *out)
 {
     *out = (struct registry_list){0};
     read_dir(out, runtime_dir);
+    read_dir(out, session_dir);
     read_dir(out, tmp_dir);
     if (out->count)
         qsort(out->at, out->count, sizeof *out->at, by_age);

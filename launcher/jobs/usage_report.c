@@ -32,6 +32,8 @@ static void add_peak(struct strbuf *b, const struct job_usage_summary *s)
     const struct job_usage_gpu *g = &s->gpus[s->fullest];
     strbuf_printf(b, SEPARATOR "peak %.1f of %.0f GiB", (double)g->peak_bytes / gib,
                   (double)g->total_bytes / gib);
+    if (g->peak_of_all)
+        strbuf_puts(b, " (of all processes on the GPU)");
 }
 
 static void add_energy(struct strbuf *b, const struct job_usage_summary *s)
@@ -62,15 +64,10 @@ void usage_report_print(struct strbuf *b, const char *program, const struct job_
     if (measured.len == 0 && f->price <= 0)
         return;
     strbuf_printf(b, "%s: %d GPU%s", program, f->gpus, plural_s(f->gpus));
-    if (f->node) { /* the cost is that of all nodes, and precedes what one node has measured */
-        add_cost(b, f);
-        if (measured.len > 0)
-            strbuf_printf(b, SEPARATOR "on %s (%d GPU%s)", f->node, s->count, plural_s(s->count));
-        strbuf_add(b, strbuf_str(&measured), measured.len);
-    } else {
-        strbuf_add(b, strbuf_str(&measured), measured.len);
-        add_cost(b, f);
-    }
+    if (measured.len > 0 && s->count < f->gpus)
+        strbuf_printf(b, " (%d measured)", s->count);
+    strbuf_add(b, strbuf_str(&measured), measured.len);
+    add_cost(b, f);
     strbuf_puts(b, "\n");
     for (int i = 0; i < JOB_ADVICE_ROWS; i++)
         if (job_advice(s) & 1U << i)
@@ -89,17 +86,25 @@ static json_t *integer(int64_t value)
     return value >= 0 ? json_integer(value) : NULL;
 }
 
-static json_t *gpu_json(const struct job_usage_gpu *g, int rank)
+const char *usage_report_peak_of(int64_t peak_bytes, bool of_all)
 {
-    return json_pack(
-        "{s:o, s:o, s:i, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*}",
-        "uuid", json_text(g->uuid), "name", json_text(g->name), "rank", rank, "utilisation",
-        real(g->utilisation), "idle_share", real(g->idle_share), "longest_idle_s",
-        real(g->longest_idle_s), "peak_bytes", integer(g->peak_bytes), "memory_bytes",
-        integer(g->total_bytes), "energy_j", real(g->energy_j), "power_w", real(g->power_w),
-        "power_share", real(g->power_share), "sm_mhz", real(g->sm_mhz), "temperature_c",
-        integer(g->temperature_c), "throttled_share", real(g->throttled_share), "link_share",
-        real(g->link_share));
+    return peak_bytes < 0 ? NULL : of_all ? "gpu" : "job";
+}
+
+static json_t *gpu_json(const struct job_usage_gpu *g, int rank, const char *node)
+{
+    return json_pack("{s:o, s:o, s:i, s:o*, s:o*, s:o*, s:o*, s:o*, s:s*, s:o*, s:o*, s:o*, s:o*, "
+                     "s:o*, s:o*, s:o*, "
+                     "s:o*}",
+                     "uuid", json_text(g->uuid), "name", json_text(g->name), "rank", rank, "node",
+                     node ? json_text(node) : NULL, "utilisation", real(g->utilisation),
+                     "idle_share", real(g->idle_share), "longest_idle_s", real(g->longest_idle_s),
+                     "peak_bytes", integer(g->peak_bytes), "peak_of",
+                     usage_report_peak_of(g->peak_bytes, g->peak_of_all), "memory_bytes",
+                     integer(g->total_bytes), "energy_j", real(g->energy_j), "power_w",
+                     real(g->power_w), "power_share", real(g->power_share), "sm_mhz",
+                     real(g->sm_mhz), "temperature_c", integer(g->temperature_c), "throttled_share",
+                     real(g->throttled_share), "link_share", real(g->link_share));
 }
 
 json_t *usage_report_event(const struct job_usage_summary *s, const struct usage_facts *f)
@@ -109,14 +114,14 @@ json_t *usage_report_event(const struct job_usage_summary *s, const struct usage
         if (job_advice(s) & 1U << i)
             json_array_append_new(advice, json_string(job_advice_rows[i].name));
     for (int i = 0; i < s->count; i++)
-        json_array_append_new(devices, gpu_json(&s->gpus[i], f->ranks[i]));
+        json_array_append_new(devices,
+                              gpu_json(&s->gpus[i], f->ranks[i], f->nodes ? f->nodes[i] : NULL));
     return json_pack(
-        "{s:i, s:f, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o, s:o}",
-        "gpus", f->gpus, "gpu_hours", f->gpu_hours, "node", f->node ? json_text(f->node) : NULL,
-        "utilisation", real(s->utilisation), "energy_j", real(s->energy_j), "cost",
-        real(usage_report_cost(f)), "price", f->price > 0 ? json_real(f->price) : NULL, "cpu_busy",
-        real(s->cpu_busy), "cpu_wait", real(s->cpu_wait), "disk_read_bytes",
-        integer(s->disk_read_bytes), "disk_written_bytes", integer(s->disk_written_bytes),
-        "net_received_bytes", integer(s->net_received_bytes), "net_sent_bytes",
-        integer(s->net_sent_bytes), "advice", advice, "devices", devices);
+        "{s:i, s:f, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o, s:o}", "gpus",
+        f->gpus, "gpu_hours", f->gpu_hours, "utilisation", real(s->utilisation), "energy_j",
+        real(s->energy_j), "cost", real(usage_report_cost(f)), "price",
+        f->price > 0 ? json_real(f->price) : NULL, "cpu_busy", real(s->cpu_busy), "cpu_wait",
+        real(s->cpu_wait), "disk_read_bytes", integer(s->disk_read_bytes), "disk_written_bytes",
+        integer(s->disk_written_bytes), "net_received_bytes", integer(s->net_received_bytes),
+        "net_sent_bytes", integer(s->net_sent_bytes), "advice", advice, "devices", devices);
 }

@@ -12,9 +12,12 @@ enum {
     INTERVAL_MS = 1000,
     BACKLOG = 64,
     CLIENTS_MAX = 64,
-    ACCEPT_MAX = 16,      /* in one turn of the loop */
-    CLIENT_MS = 10000,    /* from the connection to the end of the answer */
-    REST_BYTES = 64 << 10 /* what a client may send besides its request */
+    ACCEPT_MAX = 16,       /* in one turn of the loop */
+    CLIENT_MS = 10000,     /* from the connection to the end of the answer */
+    REST_BYTES = 64 << 10, /* what a client may send besides its request */
+    LINGER_MS = 60000,     /* for metrics_server_linger(), if the pause is unknown … */
+    LINGER_MAX_MS = 120000,
+    LINGER_REST_MS = 2000 /* … and for the answers that are not written */
 };
 
 struct client {
@@ -39,6 +42,10 @@ struct metrics_server {
     void (*fill)(void *arg, struct metrics_text *t);
     void *arg;
     char *url;
+    uint64_t scraped_ms, pause_ms; /* the last scrape, and from the one before; 0: none */
+    uint64_t scrapes;
+    uv_signal_t signals[2]; /* of metrics_server_linger() */
+    bool interrupted;
 };
 
 /* ---- the page ------------------------------------------------------------------------------- */
@@ -127,12 +134,22 @@ static void on_written(uv_write_t *w, int status)
         drop(c);
 }
 
+static void note_scrape(struct metrics_server *s)
+{
+    uint64_t now_ms = uv_now(s->timer.loop);
+    s->pause_ms = s->scrapes ? now_ms - s->scraped_ms : 0;
+    s->scraped_ms = now_ms;
+    s->scrapes++;
+}
+
 static void send_answer(struct client *c, const struct metrics_request *r)
 {
     AUTO(strbuf) struct strbuf b = {0};
     if (!c->server->page)
         renew_page(c->server);
     const char *body = r->status == 200 ? c->server->page : r->text;
+    if (r->status == 200)
+        note_scrape(c->server);
     char date[64] = "";
     struct tm tm;
     time_t now = time(NULL);
@@ -236,6 +253,52 @@ void metrics_server_start(struct metrics_server *s, uv_loop_t *loop,
     (void)uv_poll_init(loop, &s->listener, s->fd); /* does not fail for a socket */
     s->timer.data = s->listener.data = s;
     uv_timer_start(&s->timer, on_timer, 0, INTERVAL_MS);
+}
+
+/* ---- after the job -------------------------------------------------------------------------- */
+
+static void on_interrupt(uv_signal_t *h, int sig)
+{
+    ((struct metrics_server *)h->data)->interrupted = true;
+}
+
+static void watch_interrupts(struct metrics_server *s)
+{
+    static const int numbers[] = {SIGINT, SIGTERM};
+    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
+        uv_signal_init(s->timer.loop, &s->signals[i]);
+        s->signals[i].data = s;
+        s->open_handles++;
+        uv_signal_start(&s->signals[i], on_interrupt, numbers[i]);
+    }
+}
+
+static bool is_before(const struct metrics_server *s, uint64_t end_ms)
+{
+    return !s->interrupted && uv_now(s->timer.loop) < end_ms;
+}
+
+/* The timer ends each turn of the loop within a second. */
+void metrics_server_linger(struct metrics_server *s, void (*waits)(void *arg, int limit_s))
+{
+    uint64_t before = s->scrapes, limit_ms = s->pause_ms ? 2 * s->pause_ms : LINGER_MS;
+    limit_ms = limit_ms < INTERVAL_MS ? INTERVAL_MS : limit_ms;
+    limit_ms = limit_ms > LINGER_MAX_MS ? LINGER_MAX_MS : limit_ms;
+    if (before == 0)
+        return;
+    if (waits)
+        waits(s->arg, (int)(limit_ms / 1000));
+    renew_page(s);
+    watch_interrupts(s);
+    uv_update_time(s->timer.loop);
+    uint64_t end_ms = uv_now(s->timer.loop) + limit_ms;
+    while (s->scrapes == before && is_before(s, end_ms))
+        uv_run(s->timer.loop, UV_RUN_ONCE);
+    end_ms = uv_now(s->timer.loop) + LINGER_REST_MS;
+    while (s->clients && is_before(s, end_ms))
+        uv_run(s->timer.loop, UV_RUN_ONCE);
+    for (size_t i = 0; i < COUNT_OF(s->signals); i++)
+        uv_close((uv_handle_t *)&s->signals[i], on_closed);
 }
 
 const char *metrics_server_url(const struct metrics_server *s)

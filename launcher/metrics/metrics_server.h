@@ -18,6 +18,11 @@ int metrics_server_open(struct metrics_server **out, const char *address, struct
  * Call it once. */
 void metrics_server_start(struct metrics_server *s, uv_loop_t *loop,
                           void (*fill)(void *arg, struct metrics_text *t), void *arg);
+/* A job is over, and its last values must be seen: runs the loop until the page has been served
+ * again, for twice the time between the last two scrapes at most (60 s if there was one, 120 s if
+ * they are rare); not at all if no client has scraped. SIGINT and SIGTERM end it. `waits` (may be
+ * NULL) is called before. */
+void metrics_server_linger(struct metrics_server *s, void (*waits)(void *arg, int limit_s));
 /* Ends all connections. The handles close in the loop's next iteration. `s` may be NULL. */
 void metrics_server_close(struct metrics_server *s);
 AUTO_DEFINE(metrics_server, struct metrics_server *, metrics_server_close)

@@ -18,7 +18,8 @@ static const struct gpu_metric rows[METRICS_NAMES] = {
     [METRICS_JOB_START_TIME] = {"drover_job_start_time_seconds", GAUGE,
                                 "Start of the present attempt, since 1970"},
     [METRICS_JOB_LAST_ACTIVITY] = {"drover_job_last_activity_time_seconds", GAUGE,
-                                   "Time of the last line or report of any rank, since 1970"},
+                                   "Time of the last line or report of any rank, or of the last "
+                                   "work of a GPU, since 1970"},
     [METRICS_JOB_NODES] = {"drover_job_nodes", GAUGE, "Nodes of the job"},
     [METRICS_JOB_GPUS] = {"drover_job_gpus", GAUGE, "GPUs that the job uses now"},
     [METRICS_JOB_RANKS] = {"drover_job_ranks", GAUGE, "Ranks of the job"},
@@ -29,6 +30,8 @@ static const struct gpu_metric rows[METRICS_NAMES] = {
     [METRICS_JOB_RESTARTS] = {"drover_job_restarts_total", COUNTER, "Restarts of the job"},
     [METRICS_JOB_HANGS] = {"drover_job_hangs_total", COUNTER,
                            "Hangs that --hang-timeout has found"},
+    [METRICS_JOB_EXIT_STATUS] = {"drover_job_exit_status", GAUGE,
+                                 "Exit status of the job, when it is over"},
     [METRICS_JOB_GPU_TIME] = {"drover_job_gpu_time_seconds_total", COUNTER,
                               "GPU seconds that the job has used, in all attempts"},
     [METRICS_JOB_GPU_TIME_LIMIT] = {"drover_job_gpu_time_limit_seconds", GAUGE,
@@ -178,10 +181,11 @@ static void add_gpu(struct metrics_text *t, const struct gpu_sample *s, const ch
         if (!r->place)
             continue;
         /* Prometheus wants no capitals inside of a label's name. */
-        size_t count = COUNT_OF(labels) - (strncmp(r->metric.name, "drover_", 7) == 0);
+        bool of_dcgm = strncmp(r->metric.name, "drover_", 7) != 0;
         double v = gpu_facts_number(s, (enum gpu_fact)f);
         metrics_text_add(t, (enum metrics_name)(METRICS_GPU + r->place),
-                         r->unit == GPU_MEMORY_BYTES ? floor(v / (1 << 20)) : v, labels, count);
+                         of_dcgm && r->unit == GPU_MEMORY_BYTES ? floor(v / (1 << 20)) : v, labels,
+                         COUNT_OF(labels) - !of_dcgm);
     }
 }
 

@@ -134,19 +134,43 @@ static int claim_mark(int *fd, int port)
     return 0;
 }
 
-int port_hold(int *fd, int *port, int requested, struct err *e)
+/* Returns 0, or a negative errno. */
+static int hold(int *fd, int *port, int requested)
 {
-    if (requested < 0 || requested > 65535)
-        return err_set(e, -EINVAL, "MASTER_PORT %d: must be 1 to 65535", requested);
     struct listen_address everywhere = listen_everywhere(requested);
     AUTO(fd) int held_fd = listen_bind(&everywhere, LISTEN_REUSE);
     int bound = listen_port(&everywhere.at.any);
     int rc = held_fd < 0 ? held_fd : claim_mark(&held_fd, bound);
-    if (rc == 0) {
-        *port = bound;
-        *fd = fd_take(&held_fd);
+    if (rc < 0)
+        return rc;
+    *port = bound;
+    *fd = fd_take(&held_fd);
+    return 0;
+}
+
+int port_hold_in(int *fd, int *port, struct host_port_range ports, struct err *e)
+{
+    if (ports.first == 0)
+        return port_hold(fd, port, 0, e);
+    int rc = -EADDRINUSE;
+    for (int i = ports.first; i <= ports.last && rc < 0; i++)
+        rc = hold(fd, port, i);
+    if (rc == 0)
         return 0;
-    }
+    char owner[128];
+    find_owner(owner, sizeof owner, ports.last);
+    err_set(e, rc, "--port-range %d-%d: no free port: %d: %s%s", ports.first, ports.last,
+            ports.last, rc == -EADDRINUSE ? "in use" : strerror(-rc), owner);
+    return err_hint(e, "give a wider range: a job needs up to 3 ports on a node");
+}
+
+int port_hold(int *fd, int *port, int requested, struct err *e)
+{
+    if (requested < 0 || requested > 65535)
+        return err_set(e, -EINVAL, "MASTER_PORT %d: must be 1 to 65535", requested);
+    int rc = hold(fd, port, requested);
+    if (rc == 0)
+        return 0;
     if (requested == 0)
         return err_set(e, rc, "MASTER_PORT: no free port: %s", strerror(-rc));
     char owner[128] = "";

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "common/err.h"
+#include "common/host_port.h"
 
 /* Binds a free TCP port, or `requested` if it is not 0, on all addresses of this machine (IPv6 and
  * IPv4). Close `*fd` to free the port.
@@ -15,3 +16,7 @@
  *   -EACCES      the port is below 1,024 and requires a privilege
  *   -EINVAL      not a port */
 int port_hold(int *fd, int *port, int requested, struct err *e);
+
+/* The same with the first free port of `ports`, which --port-range has set. If `ports` is
+ * zero-initialised, any free port. */
+int port_hold_in(int *fd, int *port, struct host_port_range ports, struct err *e);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,7 +18,7 @@
 enum {
     QUOTA_MAX = 65535,
     NVLINKS_MAX = 1000,
-    FILE_MAX = 16 << 20, /* of the cache; a machine with 2,048 hardware threads needs 2 MB */
+    FILE_MAX = 16 << 20, /* of an XML; a machine with 2,048 hardware threads needs 2 MB */
     FILES_PER_HOST = 16  /* of the cache; a host may have several cpusets */
 };
 
@@ -28,7 +29,7 @@ struct topo {
     int quota;
     struct gpu *gpus;
     int gpu_count;
-    bool driver_failed;
+    bool driver_failed, unbindable;
 };
 
 void topo_free(struct topo *t)
@@ -55,6 +56,11 @@ const char *topo_name(const struct topo *t)
 hwloc_const_bitmap_t topo_allowed(const struct topo *t)
 {
     return t->allowed;
+}
+
+bool topo_is_unbindable(const struct topo *t)
+{
+    return t->unbindable;
 }
 
 int topo_cpu_quota(const struct topo *t)
@@ -318,6 +324,14 @@ int topo_load(struct topo **out, struct err *e)
     return topo_load_within(out, TOPO_DRIVER_MS, e);
 }
 
+/* Returns true if a sandbox forbids this process to choose its CPUs, even those that it has. */
+static bool binding_is_refused(void)
+{
+    cpu_set_t own;
+    return sched_getaffinity(0, sizeof own, &own) == 0 &&
+           sched_setaffinity(0, sizeof own, &own) < 0 && (errno == EPERM || errno == ENOSYS);
+}
+
 int topo_load_within(struct topo **out, int driver_ms, struct err *e)
 {
     AUTO(topo) struct topo *t = xzalloc(sizeof *t);
@@ -334,6 +348,7 @@ int topo_load_within(struct topo **out, int driver_ms, struct err *e)
                        strerror(errno));
     set_allowed(t);
     t->quota = cgroup_cpus("");
+    t->unbindable = binding_is_refused();
     struct err gpu_error = {0};
     t->driver_failed = gpu_list(&t->gpus, &t->gpu_count, driver_ms, &gpu_error) < 0;
     if (t->driver_failed)
@@ -451,10 +466,12 @@ static char *stem_of(const char *path)
 int topo_load_file(struct topo **out, const char *xml_path, struct err *e)
 {
     AUTO(topo) struct topo *t = xzalloc(sizeof *t);
-    if (access(xml_path, R_OK) < 0)
-        return err_set(e, -errno, "machine '%s': %s", xml_path, strerror(errno));
-    t->hw = new_topology(0);
-    if (!t->hw || hwloc_topology_set_xml(t->hw, xml_path) < 0 || hwloc_topology_load(t->hw) < 0)
+    AUTO(strbuf) struct strbuf xml = {0};
+    int rc = file_read(&xml, xml_path, FILE_MAX);
+    if (rc < 0)
+        return err_set(e, rc, "machine '%s': %s", xml_path, strerror(-rc));
+    t->hw = load(0, strbuf_str(&xml), xml.len + 1);
+    if (!t->hw)
         return err_set(e, -EINVAL, "machine '%s': hwloc rejected the file", xml_path);
     set_allowed(t);
     hwloc_obj_t root = hwloc_get_root_obj(t->hw);
@@ -513,8 +530,8 @@ int topo_export(char **out, size_t *len, const struct topo *t, struct err *e)
         hwloc_bitmap_list_asprintf(&allowed, t->allowed) < 0)
         return err_set(e, -EIO, "hwloc: cannot export this machine's topology");
     AUTO(json)
-    json_t *j = json_pack("{s:o,s:i,s:s,s:o}", "name", json_text(t->name), "quota", t->quota,
-                          "allowed", allowed, "gpus", gpus_to_json(t));
+    json_t *j = json_pack("{s:o,s:i,s:b,s:s,s:o}", "name", json_text(t->name), "quota", t->quota,
+                          "unbindable", t->unbindable, "allowed", allowed, "gpus", gpus_to_json(t));
     free(allowed);
     AUTO(free) char *head = json_line(j);
     for (char *c = xml; *c; c++)
@@ -567,6 +584,7 @@ int topo_import(struct topo **out, struct topo_known *known, const char *bytes, 
     }
     t->name = xstrdup(name);
     t->quota = quota > 0 && quota <= QUOTA_MAX ? (int)quota : 0;
+    t->unbindable = json_is_true(json_object_get(j, "unbindable"));
     *out = TAKE(t);
     return 0;
 }

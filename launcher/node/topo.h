@@ -68,6 +68,10 @@ hwloc_const_bitmap_t topo_allowed(const struct topo *t);
  * limit. */
 int topo_cpu_quota(const struct topo *t);
 
+/* Returns true if the kernel refused to bind this process to the CPUs that it has: the seccomp
+ * filter of a sandbox forbids sched_setaffinity(). */
+bool topo_is_unbindable(const struct topo *t);
+
 int topo_gpu_count(const struct topo *t);
 /* Returns true if NVIDIA's driver did not respond when this machine's topology was loaded. */
 bool topo_driver_failed(const struct topo *t);

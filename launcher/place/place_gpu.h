@@ -13,6 +13,7 @@ struct place_gpu {
     bool mig;
     bool hidden;     /* CUDA_VISIBLE_DEVICES does not show it */
     bool locked;     /* a placed job has its lock */
+    bool reserved;   /* an earlier placement waits for it */
     bool used;       /* processes use it, or memory whose processes are invisible */
     char users[256]; /* who locks or uses it; empty: no process */
     char **labels;   /* a strv */

@@ -162,15 +162,16 @@ int place_inventory_read(struct place_inventory *out, const char *labels_file, s
     if (rc < 0)
         place_inventory_free(out);
     else
-        place_inventory_update_locks(out);
+        place_inventory_update_locks(out, 0);
     return rc;
 }
 
-void place_inventory_update_locks(struct place_inventory *i)
+void place_inventory_update_locks(struct place_inventory *i, uint64_t arrived_ns)
 {
     for (int k = 0; k < i->count; k++) {
         struct place_gpu *g = &i->gpus[k];
         g->locked = gpu_lock_is_held(g->now.gpu.uuid);
+        g->reserved = gpu_lock_is_awaited(g->now.gpu.uuid, arrived_ns);
         if (g->locked)
             gpu_users_describe_lock(g->users, sizeof g->users, g->now.gpu.uuid);
     }

@@ -14,8 +14,9 @@ struct place_inventory {
  *   -EINVAL  the file of labels is malformed, or names a GPU that does not exist here
  *   -errno   the file cannot be read */
 int place_inventory_read(struct place_inventory *out, const char *labels_file, struct err *e);
-/* Reads the locks again, which is fast. */
-void place_inventory_update_locks(struct place_inventory *i);
+/* Reads the locks again, and what placements wait for since before `arrived_ns` (see
+ * gpu_lock.h; 0: none), which is fast. */
+void place_inventory_update_locks(struct place_inventory *i, uint64_t arrived_ns);
 void place_inventory_free(struct place_inventory *i);
 
 static inline void auto_place_inventory(struct place_inventory *i)

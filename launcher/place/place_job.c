@@ -300,7 +300,7 @@ static int set_model(struct words *w, struct err *e)
     j->model.precision = w->mixed_precision ? ESTIMATE_FP16 : ESTIMATE_FP32;
     if (w->precision && estimate_precision_parse(&j->model.precision, w->precision, e) < 0)
         return err_wrap(e, "precision");
-    if (w->optimizer && estimate_optimizer_parse(&j->model.optimizer, w->optimizer, e) < 0)
+    if (w->optimizer && estimate_optim_parse(&j->model, w->optimizer, e) < 0)
         return err_wrap(e, "optimizer");
     return 0;
 }

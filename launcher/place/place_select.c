@@ -32,6 +32,7 @@ const char *const place_select_rules[PLACE_RULES] = {
     [PLACE_RULE_LOCKED] = "locked by a placed job",
     [PLACE_RULE_USED] = "in use",
     [PLACE_RULE_NO_MEMORY] = "without enough free memory",
+    [PLACE_RULE_RESERVED] = "reserved for a job that waits for it",
 };
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -110,7 +111,7 @@ static int check(const struct place_gpu *g, const struct place_job *j, uint64_t 
         return PLACE_RULE_USED;
     if (need > (idle ? total : place_gpu_free(g)))
         return PLACE_RULE_NO_MEMORY;
-    return -1;
+    return g->reserved && !idle ? PLACE_RULE_RESERVED : -1;
 }
 
 /* ---- points --------------------------------------------------------------------------------- */
@@ -155,14 +156,20 @@ static double goal_of(const struct place_job *j, const struct place_gpu *g)
     return j->goal == PLACE_COST ? (double)place_gpu_memory(g) : place_gpu_tflops(g);
 }
 
+static int load_points(const struct place_job *j, const struct place_gpu *g)
+{
+    int idle = share(100 - (double)gpu_sample_value(&g->now, GPU_FACT_BUSY, 0), 100);
+    int empty = share((double)place_gpu_free(g), (double)place_gpu_memory(g));
+    return j->shared ? (idle + empty) / 2 : idle;
+}
+
 static void set_points_of(struct search *s, int i, double most_of_goal, int most_links)
 {
     const struct place_job *j = s->job;
     const struct place_gpu *g = &s->gpus[i];
-    int busy = (int)gpu_sample_value(&g->now, GPU_FACT_BUSY, 0);
     int goal = share(goal_of(j, g), most_of_goal), near = neighbour_points(s, i);
     s->each[PLACE_TERM_PREFERRED][i] = preferred_points(j, g);
-    s->each[PLACE_TERM_LOAD][i] = share(100 - busy, 100);
+    s->each[PLACE_TERM_LOAD][i] = load_points(j, g);
     s->each[PLACE_TERM_GOAL][i] = j->goal == PLACE_COST ? PLACE_TERM_MAX - goal : goal;
     s->each[PLACE_TERM_ARRANGEMENT][i] = j->arrangement == PLACE_PACK     ? near
                                          : j->arrangement == PLACE_SPREAD ? PLACE_TERM_MAX - near

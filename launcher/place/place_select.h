@@ -19,13 +19,14 @@ enum place_rule {
     PLACE_RULE_LOCKED,    /* another placed job has it */
     PLACE_RULE_USED,      /* processes use it, and the job does not share */
     PLACE_RULE_NO_MEMORY, /* shared, but too little memory is free */
+    PLACE_RULE_RESERVED,  /* an earlier placement waits for it */
     PLACE_RULES
 };
 
 enum place_term {
     PLACE_TERM_PREFERRED, /* order of preferred_devices */
     PLACE_TERM_NVLINK,    /* NVLinks between the GPUs of the set */
-    PLACE_TERM_LOAD,      /* idle time */
+    PLACE_TERM_LOAD,      /* idle time; of a job that shares: free memory, too */
     PLACE_TERM_GOAL,      /* cost: little memory; performance: FP16 TFLOP/s */
     PLACE_TERM_ARRANGEMENT,
     PLACE_TERMS

@@ -24,9 +24,20 @@ static void set_gpus(struct placement *p)
     p->gpus = strbuf_take(&b);
 }
 
+/* Joins the queue for the GPUs that would suit the job if they were idle. */
+static void join_queue(struct placement *p, const struct place_choice *idle)
+{
+    const char *uuids[PLACE_GPUS_MAX];
+    int count = 0;
+    for (int i = 0; i < p->inventory.count && i < PLACE_GPUS_MAX; i++)
+        if (idle->each[i].rule < 0)
+            uuids[count++] = p->inventory.gpus[i].now.gpu.uuid;
+    p->wait_fd = gpu_lock_wait(uuids, count, p->arrived_ns);
+}
+
 /* Selects from the present inventory. If the job would not fit even on idle GPUs, the error is
- * -ENOSPC, with what would fit. */
-static int select_gpus(struct placement *p, struct err *e)
+ * -ENOSPC, with what would fit; if they are busy, and the job `waits`, it joins the queue. */
+static int select_gpus(struct placement *p, bool waits, struct err *e)
 {
     const struct place_inventory *in = &p->inventory;
     AUTO(free) struct place_choice *idle = xzalloc(sizeof *idle);
@@ -35,8 +46,11 @@ static int select_gpus(struct placement *p, struct err *e)
     int rc = place_select(&p->choice, p->job, in->gpus, in->count, false, e);
     if (rc != -EBUSY)
         return rc;
-    if (place_select(idle, p->job, in->gpus, in->count, true, &never) == 0)
+    if (place_select(idle, p->job, in->gpus, in->count, true, &never) == 0) {
+        if (waits && p->wait_fd < 0)
+            join_queue(p, idle);
         return rc;
+    }
     p->choice = *idle; /* the verdicts that never change */
     *e = never;
     e->code = -ENOSPC;
@@ -74,25 +88,18 @@ static int lock_gpus(struct placement *p, struct err *e)
 static int try_now(struct placement *p, struct err *e)
 {
     AUTO(fd) int selection = gpu_lock_selection();
-    place_inventory_update_locks(&p->inventory);
-    int rc = select_gpus(p, e);
+    p->lock_state = gpu_lock_state();
+    place_inventory_update_locks(&p->inventory, p->arrived_ns);
+    int rc = select_gpus(p, p->job->timeout_s > 0, e);
     return rc < 0 ? rc : lock_gpus(p, e);
 }
 
-static bool lock_has_changed(const struct place_inventory *in)
-{
-    for (int i = 0; i < in->count; i++)
-        if (gpu_lock_is_held(in->gpus[i].now.gpu.uuid) != in->gpus[i].locked)
-            return true;
-    return false;
-}
-
 /* Waits until the GPUs may have become free, or the deadline has passed. */
-static void await_change(const struct placement *p, int64_t deadline)
+static void await_change(uint64_t lock_state, int64_t deadline)
 {
     int64_t next = clock_ms() + DRIVER_POLL_MS;
     next = next < deadline ? next : deadline;
-    while (clock_ms() < next && !lock_has_changed(&p->inventory))
+    while (clock_ms() < next && gpu_lock_state() == lock_state)
         usleep(LOCK_POLL_MS * 1000);
 }
 
@@ -104,11 +111,13 @@ static int wait_for_gpus(struct placement *p, const char *labels_file, struct er
     if (rc == -EBUSY && timeout_s > 0)
         log_warn("waiting up to %g s for GPUs: %s", timeout_s, e->text);
     while (rc == -EBUSY && clock_ms() < deadline) {
-        await_change(p, deadline);
+        await_change(p->lock_state, deadline);
         place_inventory_free(&p->inventory);
         rc = place_inventory_read(&p->inventory, labels_file, e);
         rc = rc < 0 ? rc : try_now(p, e);
     }
+    auto_fd(&p->wait_fd);
+    p->wait_fd = -1;
     if (rc == -EBUSY && timeout_s > 0)
         err_wrap(e, "after %g s", timeout_s);
     else if (rc == -EBUSY && !e->hint[0])
@@ -133,6 +142,10 @@ static void read_peaks(struct place_job *j, const struct placement_opts *o)
 static int open_job(struct placement **out, const struct placement_opts *o, struct err *e)
 {
     AUTO(placement) struct placement *p = xzalloc(sizeof *p);
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    p->wait_fd = -1;
+    p->arrived_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
     int rc = place_job_read(&p->job, o->file, e);
     if (rc == 0)
         rc = place_inventory_read(&p->inventory, o->labels_file, e);
@@ -161,7 +174,7 @@ int placement_open(struct placement **out, const struct placement_opts *o, struc
 
 static void set_idle(struct place_gpu *g)
 {
-    g->locked = g->used = false;
+    g->locked = g->reserved = g->used = false;
     gpu_sample_set(&g->now, GPU_FACT_MEMORY_USED, 0);
     gpu_sample_set(&g->now, GPU_FACT_MEMORY_FREE, (int64_t)place_gpu_memory(g));
 }
@@ -172,9 +185,10 @@ int placement_preview(struct placement **out, const struct placement_opts *o, st
     int rc = open_job(out, o, e);
     if (rc < 0)
         return rc;
+    place_inventory_update_locks(&(*out)->inventory, (*out)->arrived_ns);
     for (int i = 0; o->idle && i < (*out)->inventory.count; i++)
         set_idle(&(*out)->inventory.gpus[i]);
-    rc = select_gpus(*out, e);
+    rc = select_gpus(*out, false, e);
     if (rc == 0)
         set_gpus(*out);
     else if (rc != -EBUSY && rc != -ENOSPC)
@@ -204,6 +218,7 @@ void placement_close(struct placement *p)
     place_job_free(p->job);
     place_inventory_free(&p->inventory);
     gpu_locks_free(&p->locks);
+    auto_fd(&p->wait_fd);
     free(p->gpus);
     free(p);
 }

@@ -19,17 +19,19 @@ struct placement {
     struct place_choice choice;
     struct gpu_locks locks; /* empty after placement_preview() */
     char *gpus;             /* the UUIDs in the form of launch_spec.gpus */
+    uint64_t arrived_ns;    /* its place in the queue: CLOCK_BOOTTIME */
+    uint64_t lock_state;    /* gpu_lock_state() when it last selected */
+    int wait_fd;            /* of gpu_lock_wait(), while it waits; else -1 */
 };
 
-/* Selects and locks the GPUs of a job file, and waits for them as long as the file allows. Logs the
- * notes of the file, and one line if it waits. Call this before there is a thread. The caller
- * closes
- * `*out` after the job; until then its processes and their guardian hold the locks.
- *   -EINVAL, -ERANGE  the file is wrong, or its job cannot be estimated
- *   -ENOSPC           no GPU of this machine fits the job, even if all were idle; the hint is what
- *                     would fit
- *   -EBUSY            the GPUs did not become free in time
- *   -EIO              the driver does not respond */
+/* Selects and locks the GPUs of a job file, and waits for them as long as the file allows. First
+ * come, first served: GPUs that an earlier placement waits for and could use are left to it, since
+ * it is not known how long a job runs. Logs the notes of the file, and one line if it waits. Call
+ * this before there is a thread. The caller closes `*out` after the job; until then its processes
+ * and their guardian hold the locks. -EINVAL, -ERANGE  the file is wrong, or its job cannot be
+ * estimated -ENOSPC           no GPU of this machine fits the job, even if all were idle; the hint
+ * is what would fit -EBUSY            the GPUs did not become free in time -EIO              the
+ * driver does not respond */
 int placement_open(struct placement **out, const struct placement_opts *o, struct err *e);
 
 /* Selects without locks and without waiting. `*out` is also set with -EBUSY and -ENOSPC, when

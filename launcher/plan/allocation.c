@@ -170,7 +170,10 @@ static int slurm_slots(int *slots, int count, char *const *env, struct err *e)
 {
     bool tasks_requested = env_get(env, "SLURM_NTASKS") || env_get(env, "SLURM_NTASKS_PER_NODE");
     int gpus = int_from_env(env, "SLURM_GPUS_ON_NODE"), slots_max = 0;
-    int rc = read_node_counts(slots, count, env, "SLURM_TASKS_PER_NODE", e);
+    int nodes = int_from_env(env, "SLURM_NNODES"); /* a step's, inside of one: so are its tasks */
+    int rc = nodes == 0 || nodes == count
+                 ? read_node_counts(slots, count, env, "SLURM_TASKS_PER_NODE", e)
+                 : 0;
     if (rc < 0)
         return rc;
     for (int i = 0; i < count; i++) {

@@ -288,8 +288,9 @@ static int map_objects(struct binding *b, const struct cpu_assignment_opts *opts
         if (b[i].shared && !may_share(opts)) {
             int needed = width > 0 ? width : 1;
             err_set(e, -EINVAL,
-                    "cannot bind %d ranks per %s to %d %s each: a %s of '%s' has only %d", m, name,
-                    needed, unit_name(opts, needed), name, topo_name(opts->topo), pool.n);
+                    "cannot bind %d rank%s per %s to %d %s each: a %s of '%s' has only %d", m,
+                    plural_s(m), name, needed, unit_name(opts, needed), name, topo_name(opts->topo),
+                    pool.n);
             return hint_sharing(e);
         }
     }
@@ -440,9 +441,7 @@ static enum cpu_units_level effective_bind_object(const struct cpu_assignment_op
 static char *format_list(hwloc_const_bitmap_t set)
 {
     char *text = NULL;
-    if (hwloc_bitmap_list_asprintf(&text, set) < 0)
-        abort();
-    return text;
+    return xchecked(hwloc_bitmap_list_asprintf(&text, set) < 0 ? NULL : text);
 }
 
 static void bind_rank(struct cpu_assignment *out, const struct binding *b,

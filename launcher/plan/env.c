@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/fnv_hash.h"
+#include "common/strbuf.h"
 
 /* Variables for an unmodified MPI program whose PMIx server is drover's. Without OMPI_MCA_schizo,
  * Open MPI 4.1 silently runs as N jobs of one rank each, outside and inside of a Slurm allocation
@@ -94,12 +95,14 @@ static bool is_from_outer_drover(char *const *base, const char *name)
 bool env_is_from_launcher(char *const *base, const char *name)
 {
     /* Observed in ranks of Open MPI 4.1.4 (orterun), MPICH 4.0.2 (hydra), Slurm 22.05 (srun's
-     * manual, "OUTPUT ENVIRONMENT VARIABLES") and torchrun (local_elastic_agent.py). */
+     * manual, "OUTPUT ENVIRONMENT VARIABLES") and torchrun (local_elastic_agent.py). From their
+     * manuals: PALS and ALPS (aprun), JSM (jsrun), Flux, MVAPICH, HPE MPI, Horovod. */
     static const char *const prefixes[] = {
-        "PMIX_",          "PMI_",           "OMPI_COMM_WORLD_", "OMPI_MCA_orte_",
-        "OMPI_MCA_ess",   "OMPI_MCA_pmix",  "PRTE_LAUNCHED",    "MPI_LOCAL",
-        "HYDI_",          "SLURM_STEP",     "SLURM_LAUNCH_",    "SLURM_SRUN_",
-        "SLURM_CPU_BIND", "SLURM_MEM_BIND", "SLURM_PMI",        "DROVER_RANK_",
+        "PMIX_",           "PMI_",          "OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess",
+        "OMPI_MCA_pmix",   "PRTE_LAUNCHED", "MPI_LOCAL",        "HYDI_",          "SLURM_STEP",
+        "SLURM_LAUNCH_",   "SLURM_SRUN_",   "SLURM_CPU_BIND",   "SLURM_MEM_BIND", "SLURM_PMI",
+        "DROVER_RANK_",    "PALS_LOCAL_",   "JSM_NAMESPACE_",   "FLUX_TASK_",     "MV2_COMM_WORLD_",
+        "MVP_COMM_WORLD_",
     };
     static const char *const names[] = {
         "OMPI_APP_CTX_NUM_PROCS",
@@ -120,6 +123,20 @@ bool env_is_from_launcher(char *const *base, const char *name)
         "SLURM_GTIDS",
         "SLURM_DISTRIBUTION",
         "SLURM_MPI_TYPE",
+        "PALS_RANKID",
+        "PALS_NODEID",
+        "PALS_SIZE",
+        "PALS_NRANKS",
+        "ALPS_APP_PE",
+        "FLUX_JOB_SIZE",
+        "FLUX_JOB_NNODES",
+        "MPT_LRANK",
+        "HOROVOD_RANK",
+        "HOROVOD_SIZE",
+        "HOROVOD_LOCAL_RANK",
+        "HOROVOD_LOCAL_SIZE",
+        "HOROVOD_CROSS_RANK",
+        "HOROVOD_CROSS_SIZE",
         "RANK",
         "LOCAL_RANK",
         "GROUP_RANK",
@@ -271,6 +288,19 @@ static bool has_slurm_tasks(const struct launch_spec *s, char *const *base)
     return env_get(base, "SLURM_JOB_ID") && s->external_part.nodes == 0;
 }
 
+/* Returns the ranks of each node as Slurm writes them: "2(x3),1". The caller frees it. */
+static char *tasks_per_node(const struct plan *p)
+{
+    struct strbuf b = {0};
+    for (int i = 0, times; i < p->node_count; i += times) {
+        int ranks = p->nodes[i].local_size;
+        for (times = 1; i + times < p->node_count && p->nodes[i + times].local_size == ranks;)
+            times++;
+        strbuf_printf(&b, times > 1 ? "%s%d(x%d)" : "%s%d", i > 0 ? "," : "", ranks, times);
+    }
+    return strbuf_take(&b);
+}
+
 char **env_job(const struct plan *p, const struct launch_spec *s, char *const *base)
 {
     char **env = xcalloc(1, sizeof *env);
@@ -289,6 +319,8 @@ char **env_job(const struct plan *p, const struct launch_spec *s, char *const *b
     env_set(&env, "TORCHELASTIC_MAX_RESTARTS", "%d", s->max_restarts);
     env_set(&env, "DROVER_RESTART_COUNT", "%d", s->restart_count);
     env_set(&env, "TORCHELASTIC_RUN_ID", "%s", p->job_id);
+    if (s->nccl_ras_port > 0 && !env_user_value(base, s->env, "NCCL_RAS_ADDR"))
+        env_set(&env, "NCCL_RAS_ADDR", "localhost:%d", s->nccl_ras_port);
     if (!s->node.no_pmix) {
         env_set(&env, "OMPI_COMM_WORLD_SIZE", "%d", p->world_size);
         if (p->master_addr)
@@ -301,6 +333,9 @@ char **env_job(const struct plan *p, const struct launch_spec *s, char *const *b
     if (has_slurm_tasks(s, base)) {
         env_set(&env, "SLURM_NTASKS", "%d", p->world_size);
         env_set(&env, "SLURM_NPROCS", "%d", p->world_size); /* an older name */
+        AUTO(free) char *tasks = tasks_per_node(p);
+        env_set(&env, "SLURM_TASKS_PER_NODE", "%s", tasks);
+        env_set(&env, "SLURM_NNODES", "%d", p->node_count);
     }
     put_user_env(&env, s->env, base);
     return env;

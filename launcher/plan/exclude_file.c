@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -146,18 +148,33 @@ static void put_line(struct strbuf *out, const struct exclusion *x)
     strbuf_puts(out, "\n");
 }
 
+/* Opens the file and locks it. Another process that had the lock may have replaced it. Returns a
+ * descriptor or a negative errno. */
+static int open_locked(const char *path)
+{
+    for (;;) {
+        AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        struct stat locked, now;
+        if (fd < 0 || flock(fd, LOCK_EX) < 0 || fstat(fd, &locked) < 0)
+            return -errno;
+        if (stat(path, &now) == 0 && now.st_dev == locked.st_dev && now.st_ino == locked.st_ino)
+            return fd_take(&fd);
+    }
+}
+
 int exclude_file_add(const char *path, const struct exclusion *x, int64_t now_s, struct err *e)
 {
-    AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    AUTO(free) char *text = NULL;
+    AUTO(fd) int fd = open_locked(path);
+    AUTO(free) char *text = NULL, *file = realpath(path, NULL); /* a link stays */
     AUTO(strbuf) struct strbuf b = {0};
-    if (fd < 0 || flock(fd, LOCK_EX) < 0)
-        return err_set(e, -errno, "%s: %s", path, strerror(errno));
+    struct stat st;
+    if (fd < 0 || !file || fstat(fd, &st) < 0)
+        return err_set(e, fd < 0 ? fd : -errno, "%s: %s", path, strerror(fd < 0 ? -fd : errno));
     int rc = hostfile_text(&text, path, e);
     if (rc < 0)
         return rc;
     keep_lines(&b, text, x->node, now_s);
     put_line(&b, x);
-    rc = ftruncate(fd, 0) < 0 ? -errno : file_write_all(fd, b.data, b.len);
+    rc = file_replace_durably(file, b.data, b.len, st.st_mode & 0777);
     return rc < 0 ? err_set(e, rc, "%s: %s", path, strerror(-rc)) : 0;
 }

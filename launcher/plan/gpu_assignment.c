@@ -6,6 +6,7 @@
 
 #include "common/plural.h"
 #include "common/strbuf.h"
+#include "launcher/node/topo_visible.h"
 #include "launcher/plan/env.h"
 
 void gpu_assignment_free(struct gpu_assignment *c)
@@ -95,9 +96,11 @@ static int select_gpus(struct gpu_assignment **out, const struct topo *t,
 int gpu_assignment_make(struct gpu_assignment **out, const struct launch_spec *s,
                         const struct topo *t, char *const *base, struct err *e)
 {
-    AUTO(gpu_assignment)
-    struct gpu_assignment *visible =
-        visible_gpus(t, env_user_value(base, s->env, "CUDA_VISIBLE_DEVICES"));
+    const char *list = env_user_value(base, s->env, "CUDA_VISIBLE_DEVICES");
+    int rc = s->gpus && !*s->gpus ? 0 : topo_check_visible(t, list, e);
+    if (rc < 0)
+        return rc;
+    AUTO(gpu_assignment) struct gpu_assignment *visible = visible_gpus(t, list);
     visible->visible = true;
     if (!s->gpus) {
         *out = TAKE(visible);
@@ -137,14 +140,21 @@ void gpu_assignment_show(char ***env, const struct plan_rank *r, const struct la
         mixed |= strcmp(topo_gpu(t, i)->name, topo_gpu(t, 0)->name) != 0;
     for (int i = 0; i < gpus->n; i++)
         mig |= is_mig_instance(&gpus->at[i]);
-    if (mixed && gpus->n > 0 && !env_user_value(base, s->env, "CUDA_DEVICE_ORDER"))
+    const char *order = env_user_value(base, s->env, "CUDA_DEVICE_ORDER");
+    bool by_index = !mixed || !order || strcmp(order, "PCI_BUS_ID") == 0;
+    if (mixed && gpus->n > 0 && !order)
         env_set(env, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     if (mig)
         env_set(env, "CUDA_VISIBLE_DEVICES", "%s", r->gpu_uuid);
     if (mig || gpus->visible)
         return;
     AUTO(strbuf) struct strbuf list = {0};
-    for (int i = 0; i < gpus->n; i++)
-        strbuf_printf(&list, "%s%d", i ? "," : "", gpus->at[i].gpu->index);
+    for (int i = 0; i < gpus->n; i++) {
+        strbuf_puts(&list, i ? "," : "");
+        if (by_index)
+            strbuf_printf(&list, "%d", gpus->at[i].gpu->index);
+        else
+            strbuf_puts(&list, gpus->at[i].uuid);
+    }
     env_set(env, "CUDA_VISIBLE_DEVICES", "%s", strbuf_str(&list));
 }

@@ -23,7 +23,8 @@ struct gpu_assignment {
 
 /* Selects the GPUs of spec.gpus, or else all that CUDA_VISIBLE_DEVICES shows. Borrows them from
  * `t`, which must outlive the result.
- *   -EINVAL  spec.gpus names a GPU that does not exist, is hidden or is listed twice */
+ *   -EINVAL  spec.gpus names a GPU that does not exist, is hidden or is listed twice; or
+ *            CUDA_VISIBLE_DEVICES names no GPU */
 int gpu_assignment_make(struct gpu_assignment **out, const struct launch_spec *s,
                         const struct topo *t, char *const *base, struct err *e);
 void gpu_assignment_free(struct gpu_assignment *c);
@@ -38,7 +39,7 @@ int gpu_assignment_check(const struct plan_node *n, const struct launch_spec *s,
  * job's GPUs and uses LOCAL_RANK as the index of its own, as torchrun's users expect. But a program
  * can use only one MIG instance (NVIDIA MIG User Guide, "CUDA Device Enumeration"), so with MIG
  * each rank sees only its own instance. Indexes are those of NVML, in PCI bus order; CUDA's default
- * order puts the fastest GPU first. */
+ * order puts the fastest GPU first. If the user asks for that order, GPUs are named by UUIDs. */
 void gpu_assignment_show(char ***env, const struct plan_rank *r, const struct launch_spec *s,
                          const struct topo *t, const struct gpu_assignment *gpus,
                          char *const *base);

@@ -11,6 +11,7 @@ enum kind {
     VALUE,    /* the option gets the value */
     NUMBER,   /* the same, unless the value is 0 */
     FLAG,     /* the option is given if the value is true */
+    UNLESS,   /* the option is given if the value is false */
     ENV_LIST, /* variables for the ranks */
     SETTING,  /* is read together with another parameter */
     IGNORED,  /* no option does this; a value other than that in `option` is reported as ignored */
@@ -85,12 +86,17 @@ static const struct row {
     {"rmaps_base_display_topo_with_map", IGNORED, "0"},
     {"orte_enable_recovery", IGNORED, "0"},
     {"orte_max_restarts", IGNORED, "0"},
-    {"orte_abort_on_non_zero_status", IGNORED, "1"},
+    {"orte_abort_on_non_zero_status", UNLESS, "keep-going"},
     {"orte_allocation_required", IGNORED, "0"},
     {"orte_set_default_slots", IGNORED, "cores"},
     {"orte_map_stddiag_to_stderr", IGNORED, "0"},
     {"orte_map_stddiag_to_stdout", IGNORED, "0"},
     {"iof_base_output_limit", IGNORED, "2147483647"},
+    /* Variables of mpirun, hydra and Intel MPI's mpiexec themselves */
+    {"MPIEXEC_TIMEOUT", NUMBER, "timeout"},
+    {"I_MPI_JOB_TIMEOUT", NUMBER, "timeout"},
+    {"HYDRA_HOST_FILE", VALUE, "hostfile"},
+    {"I_MPI_HYDRA_HOST_FILE", VALUE, "hostfile"},
 };
 
 static const struct row *find_row(const char *name)
@@ -101,13 +107,15 @@ static const struct row *find_row(const char *name)
     return NULL;
 }
 
-/* Returns the launcher's parameter that "OMPI_MCA_NAME=value" sets, or NULL if it sets none. */
+/* Returns the launcher's parameter that "OMPI_MCA_NAME=value" or its variable "NAME=value" sets, or
+ * NULL if it sets none. */
 static const struct row *row_of_variable(const char *entry)
 {
-    if (strncmp(entry, "OMPI_MCA_", 9) != 0 && strncmp(entry, "PRTE_MCA_", 9) != 0)
-        return NULL;
-    AUTO(free) char *name = xstrndup(entry + 9, strcspn(entry + 9, "="));
-    return find_row(name);
+    bool mca = strncmp(entry, "OMPI_MCA_", 9) == 0 || strncmp(entry, "PRTE_MCA_", 9) == 0;
+    const char *at = mca ? entry + 9 : entry;
+    AUTO(free) char *name = xstrndup(at, strcspn(at, "="));
+    const struct row *row = find_row(name);
+    return row && mca == !isupper((unsigned char)row->name[0]) ? row : NULL;
 }
 
 bool mca_params_is_launchers(const char *name)
@@ -288,7 +296,7 @@ char **mca_params_options(const struct mca_params *p, size_t i, bool *ignored)
     *ignored = row->kind == IGNORED && !is_same(value, row->option);
     if (row->kind == ENV_LIST)
         return variables(p, value);
-    if (row->kind == FLAG && is_true(value))
+    if ((row->kind == FLAG && is_true(value)) || (row->kind == UNLESS && !is_true(value)))
         strv_push(&words, xasprintf("--%s", row->option));
     else if ((row->kind == VALUE && *value) || (row->kind == NUMBER && strcmp(value, "0") != 0))
         strv_push(&words, xasprintf("--%s=%s", row->option, value));

@@ -91,10 +91,11 @@ json_t *node_spec_encode_job(struct strbuf *payload, const struct plan *p, const
         add_string(payload, p->nodes[i].name);
     json_int_t argv = add_strings(payload, p->argv), env = add_strings(payload, p->env);
     strbuf_add(payload, base->data, base->len);
-    return json_pack("{s:s,s:i,s:i,s:I,s:I,s:b,s:b,s:b,s:b,s:i,s:i,s:i,s:s*}", "t", "job", "nodes",
-                     p->node_count, "ranks", p->world_size, "argv", argv, "env", env, "reports",
-                     n->reports, "no_pty", n->no_pty, "no_pmix", n->no_pmix, "no_hold_port",
-                     n->no_hold_port, "master_port", n->master_port, "tree_radix", n->tree_radix,
+    return json_pack("{s:s,s:i,s:i,s:I,s:I,s:b,s:b,s:b,s:b,s:i,s:i,s:i,s:i,s:i,s:s*}", "t", "job",
+                     "nodes", p->node_count, "ranks", p->world_size, "argv", argv, "env", env,
+                     "reports", n->reports, "no_pty", n->no_pty, "no_pmix", n->no_pmix,
+                     "no_hold_port", n->no_hold_port, "master_port", n->master_port, "port_first",
+                     n->ports.first, "port_last", n->ports.last, "tree_radix", n->tree_radix,
                      "stdin_rank", n->stdin_rank, "ft_config", n->ft_config);
 }
 
@@ -259,12 +260,14 @@ static int read_settings(struct node_spec *spec, const json_t *head)
     int reports, no_pty, no_pmix, no_hold_port;
     const char *ft_config = NULL;
     if (!json_fits_int(head, wide) ||
-        json_unpack((json_t *)head, "{s:b,s:b,s:b,s:b,s:i,s:i,s:i,s?s}", "reports", &reports,
-                    "no_pty", &no_pty, "no_pmix", &no_pmix, "no_hold_port", &no_hold_port,
-                    "master_port", &n->master_port, "tree_radix", &n->tree_radix, "stdin_rank",
-                    &n->stdin_rank, "ft_config", &ft_config) < 0 ||
-        n->master_port < 0 || n->master_port > 65535 || n->tree_radix < 1 ||
-        n->tree_radix > RANKS_MAX || n->stdin_rank < -1 || n->stdin_rank > RANKS_MAX)
+        json_unpack((json_t *)head, "{s:b,s:b,s:b,s:b,s:i,s:i,s:i,s:i,s:i,s?s}", "reports",
+                    &reports, "no_pty", &no_pty, "no_pmix", &no_pmix, "no_hold_port", &no_hold_port,
+                    "master_port", &n->master_port, "port_first", &n->ports.first, "port_last",
+                    &n->ports.last, "tree_radix", &n->tree_radix, "stdin_rank", &n->stdin_rank,
+                    "ft_config", &ft_config) < 0 ||
+        n->master_port < 0 || n->master_port > 65535 || n->ports.first < 0 ||
+        n->ports.last > 65535 || n->tree_radix < 1 || n->tree_radix > RANKS_MAX ||
+        n->stdin_rank < -1 || n->stdin_rank > RANKS_MAX)
         return -EBADMSG;
     n->reports = reports;
     n->no_pty = no_pty;

@@ -78,12 +78,15 @@ static int node_resources_new(struct node_resources **out, const struct launch_s
     res->cpus = hwloc_bitmap_alloc();
     if (gpu_assignment_make(&res->gpus, s, t, base, e) < 0 || choose_cpus(res->cpus, s, t, e) < 0)
         return -EINVAL;
+    /* Where the kernel refuses to bind, ranks are not bound unless the user asks for it. */
+    bool asked = s->bind_to != PLAN_BIND_DEFAULT || s->bind_slots || s->locations || s->cpus ||
+                 s->cpus_per_rank > 0;
     res->cpu_opts = (struct cpu_assignment_opts){
         .topo = t,
         .cpus = res->cpus,
         .restricted = !hwloc_bitmap_isequal(res->cpus, topo_allowed(t)),
         .map_by = s->map_by,
-        .bind_to = s->bind_to,
+        .bind_to = topo_is_unbindable(t) && !asked ? PLAN_BIND_NONE : s->bind_to,
         .rank_by = s->rank_by,
         .ppr = s->ppr,
         .ppr_of = s->ppr_of,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/err.h"
+#include "common/host_port.h"
 #include "common/mem.h"
 
 struct hosts;
@@ -84,8 +85,9 @@ struct launch_node_settings {
     bool no_pmix;      /* the program needs no PMIx: no server is started */
     bool no_hold_port; /* MASTER_PORT is chosen but not held */
     int master_port;   /* 0: a free port */
-    int tree_radix;    /* children per agent, and of the launcher (tree/tree.h); 0: TREE_RADIX */
-    int stdin_rank;    /* the rank that reads stdin; < 0: none */
+    struct host_port_range ports; /* where this port, and those of drover itself, lie */
+    int tree_radix; /* children per agent, and of the launcher (tree/tree.h); 0: TREE_RADIX */
+    int stdin_rank; /* the rank that reads stdin; < 0: none */
     const char *ft_config; /* settings of nvidia-resiliency-ext as JSON: the ranks get a socket for
                               their RankMonitorClient (engine/ft_bridge.h); NULL: they do not */
 };
@@ -127,17 +129,21 @@ struct launch_spec {
     /* One entry per host, instead of `cpus` and `gpus`; NULL: not given. If given, every host must
      * have ranks, and the engine must not be the local one. */
     const struct launch_node_resources *node_resources;
-    const char *cgroup; /* directory of the cgroup (version 2) of the ranks on this machine; NULL:
-                           cgroup of this process. Local engine only */
-    bool needs_gpus;    /* a node without a GPU is an error */
-    bool oversubscribe; /* more ranks than slots, cores or GPUs are allowed */
-    bool port_held;     /* the caller holds master_port until the job ends */
-    int grace_ms;       /* SIGTERM to SIGKILL; 0: 30,000 */
-    bool preflight;     /* the nodes are checked before their ranks start (doctor/preflight.h) */
-    bool no_traces;     /* no caller asks which collective a rank is in */
-    int restart_count;  /* restarts so far */
-    int max_restarts;   /* limit of restarts; ranks see both numbers */
-    int stdin_fd;       /* that rank node.stdin_rank reads; < 0, or with stdin_null: /dev/null */
+    const char *cgroup;  /* directory of the cgroup (version 2) of the ranks on this machine; NULL:
+                            cgroup of this process. Local engine only */
+    bool needs_gpus;     /* a node without a GPU is an error */
+    bool oversubscribe;  /* more ranks than slots, cores or GPUs are allowed */
+    bool keeps_going;    /* the job continues if a rank exits with a status other than 0 */
+    bool port_held;      /* the caller holds master_port until the job ends */
+    int grace_ms;        /* SIGTERM to SIGKILL; 0: 30,000 */
+    bool preflight;      /* the nodes are checked before their ranks start (doctor/preflight.h) */
+    bool sample_gpus;    /* agents on other machines sample the GPUs of their ranks */
+    int nccl_ras_port;   /* of NCCL_RAS_ADDR, unless the user has set it; 0: it is not set */
+    bool no_traces;      /* no caller asks which collective a rank is in */
+    int restart_count;   /* restarts so far */
+    bool restart_always; /* also after failures that a restart does not cure */
+    int max_restarts;    /* limit of restarts; ranks see both numbers */
+    int stdin_fd;        /* that rank node.stdin_rank reads; < 0, or with stdin_null: /dev/null */
     bool stdin_null;
     bool stdin_all; /* every rank reads stdin_fd; local engine only */
     int shown_rank; /* highest rank whose output the user requested by number; 0: none */
@@ -146,6 +152,8 @@ struct launch_spec {
     int app_count;
     const char *job_id;     /* NULL: launch_start() generates one; plan_make() alone uses "job" */
     const char *output_dir; /* directory of rank.N/stdout and rank.N/stderr; NULL: no files */
+    const char *output_files[2]; /* files of stdout and stderr instead, which are not shown: %r is
+                                    the rank, %h its host, %p its node, %g 0; NULL: none */
 };
 
 struct plan_rank {

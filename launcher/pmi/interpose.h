@@ -9,11 +9,11 @@
  *     Why: loading libpmix and starting its server takes 5 ms, and most jobs do not need it. So
  *     drover listens on a socket of its own. When the first rank connects, drover starts the
  *     server. The server's bind() then gets drover's socket, with the ranks that wait at it. Its
- *     accept() returns only connections of this user that have sent their greeting
+ *     accept() returns only connections of this user that have sent a valid greeting
  *     (pmi/pmix_accept.h).
  *
  *     Without it: the server starts before the ranks of every job. A connection that sends nothing
- *     delays the ranks that connect after it.
+ *     delays the ranks that connect after it, and one that sends garbage may crash libpmix.
  *
  * pmix_ptl_base_send_blocking: for libpmix, in the same programs (interpose_pmix.c).
  *

@@ -2,13 +2,13 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "common/strbuf.h"
 
 /* The first three limits are those of hydra, MPICH's own server. */
@@ -54,9 +54,9 @@ static void add_mapping(struct pmi1 *p, const struct job_map *map)
             to++;
         strbuf_printf(&b, ",(%d,1,%d)", node, to - from);
     }
-    if (b.len + strlen("(vector)") < VALUE_BYTES)
-        json_object_set_new(p->values, "PMI_process_mapping",
-                            json_sprintf("(vector%s)", strbuf_str(&b)));
+    AUTO(free) char *text = xasprintf("(vector%s)", strbuf_str(&b));
+    if (strlen(text) < VALUE_BYTES)
+        json_object_set_new(p->values, "PMI_process_mapping", json_text(text));
 }
 
 struct pmi1 *pmi1_new(const struct job_map *map, const struct pmi1_events *ev, void *arg,

@@ -1,14 +1,12 @@
 #include "launcher/pmi/pmix_accept.h"
 
 #include <errno.h>
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
-#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -16,6 +14,8 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/tcp_peer.h"
+#include "launcher/pmi/pmix_greeting.h"
 
 enum {
     /* Connections without a greeting; this is more than a node has ranks */
@@ -44,83 +44,8 @@ struct pmix_accept {
     int stop_fd; /* eventfd */
     atomic_bool stopped;
     bool rejection_logged;
+    bool native; /* the security module of libpmix is "native" (pmix_greeting.h) */
 };
-
-/* ---- the user at the other end --------------------------------------------------------------- */
-
-/* The two ends, as the other end sees them. */
-struct ends {
-    struct sockaddr_in own, other;
-};
-
-static int find_ends(struct ends *e, int fd)
-{
-    socklen_t own_len = sizeof e->own, other_len = sizeof e->other;
-    if (getpeername(fd, (struct sockaddr *)&e->own, &own_len) < 0 ||
-        getsockname(fd, (struct sockaddr *)&e->other, &other_len) < 0)
-        return -errno;
-    return e->own.sin_family == AF_INET ? 0 : -EAFNOSUPPORT;
-}
-
-static int query_netlink(uid_t *out, const struct ends *ends)
-{
-    struct {
-        struct nlmsghdr head;
-        struct inet_diag_req_v2 diag;
-    } query = {{.nlmsg_len = sizeof query,
-                .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-                .nlmsg_flags = NLM_F_REQUEST},
-               {.sdiag_family = AF_INET,
-                .sdiag_protocol = IPPROTO_TCP,
-                .idiag_states = ~0U,
-                .id = {.idiag_sport = ends->own.sin_port,
-                       .idiag_dport = ends->other.sin_port,
-                       .idiag_src = {ends->own.sin_addr.s_addr},
-                       .idiag_dst = {ends->other.sin_addr.s_addr},
-                       .idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}}};
-    union {
-        struct nlmsghdr head;
-        char bytes[1024];
-    } answer = {0};
-    AUTO(fd) int sock = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    if (sock < 0 || send(sock, &query, sizeof query, 0) < 0)
-        return -errno;
-    /* The answer has already arrived */
-    ssize_t n = recv(sock, &answer, sizeof answer, MSG_DONTWAIT);
-    if (n < (ssize_t)NLMSG_LENGTH(sizeof(struct inet_diag_msg)) ||
-        answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
-        return -ENOENT;
-    *out = ((const struct inet_diag_msg *)NLMSG_DATA(&answer.head))->idiag_uid;
-    return 0;
-}
-
-static int read_proc(uid_t *out, const struct ends *ends)
-{
-    AUTO(file) FILE *f = fopen("/proc/net/tcp", "re");
-    char line[256];
-    while (f && fgets(line, sizeof line, f)) {
-        unsigned own_address, own_port, other_address, other_port, uid;
-        if (sscanf(line, " %*d: %x:%x %x:%x %*x %*x:%*x %*x:%*x %*x %u", &own_address, &own_port,
-                   &other_address, &other_port, &uid) != 5)
-            continue; /* the header */
-        if (own_address != ends->own.sin_addr.s_addr || own_port != ntohs(ends->own.sin_port) ||
-            other_address != ends->other.sin_addr.s_addr ||
-            other_port != ntohs(ends->other.sin_port))
-            continue;
-        *out = uid;
-        return 0;
-    }
-    return -ENOENT;
-}
-
-int pmix_accept_peer_uid(uid_t *out, int fd)
-{
-    struct ends ends;
-    int rc = find_ends(&ends, fd);
-    if (rc == 0 && query_netlink(out, &ends) < 0)
-        rc = read_proc(out, &ends);
-    return rc;
-}
 
 /* ---- the acceptor --------------------------------------------------------------------------- */
 
@@ -132,6 +57,7 @@ int pmix_accept_open(struct pmix_accept **out, int limit_ms, struct err *e)
     *out = xzalloc(sizeof **out);
     (*out)->stop_fd = fd;
     (*out)->limit_ms = limit_ms;
+    (*out)->native = !getenv("PMIX_MCA_psec"); /* else the user has chosen others */
     return 0;
 }
 
@@ -167,7 +93,7 @@ static void set_low_water(int fd, size_t bytes)
 }
 
 /* Examines the greeting without removing it from the socket. */
-static enum greeting examine(int fd)
+static enum greeting examine(const struct pmix_accept *a, int fd)
 {
     struct header h;
     int arrived = 0;
@@ -178,16 +104,23 @@ static enum greeting examine(int fd)
     if (recv(fd, &h, sizeof h, MSG_PEEK | MSG_DONTWAIT) != sizeof h || h.peer_index != UINT32_MAX ||
         h.tag != UINT32_MAX || h.bytes > GREETING_MAX)
         return GREETING_INVALID;
-    if ((size_t)arrived >= sizeof h + h.bytes)
-        return GREETING_ARRIVED;
-    set_low_water(fd, sizeof h + h.bytes);
-    return GREETING_MISSING;
+    const size_t whole = sizeof h + h.bytes;
+    if ((size_t)arrived < whole) {
+        set_low_water(fd, whole);
+        return GREETING_MISSING;
+    }
+    const struct pmix_greeting_user user = {geteuid(), getegid()};
+    AUTO(free) char *bytes = xzalloc(whole);
+    return recv(fd, bytes, whole, MSG_PEEK | MSG_DONTWAIT) == (ssize_t)whole &&
+                   pmix_greeting_is_valid(bytes + sizeof h, h.bytes, a->native ? &user : NULL)
+               ? GREETING_ARRIVED
+               : GREETING_INVALID;
 }
 
 static bool is_own(struct pmix_accept *a, int fd)
 {
     uid_t uid;
-    int rc = pmix_accept_peer_uid(&uid, fd);
+    int rc = tcp_peer_uid(&uid, fd);
     if (rc == 0 && uid == geteuid())
         return true;
     if (rc == 0 && !a->rejection_logged)
@@ -212,7 +145,7 @@ static int accept_new(struct pmix_accept *a, int listener)
     int fd;
     while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
         set_low_water(fd, sizeof(struct header));
-        enum greeting greeting = is_own(a, fd) ? examine(fd) : GREETING_INVALID;
+        enum greeting greeting = is_own(a, fd) ? examine(a, fd) : GREETING_INVALID;
         if (greeting == GREETING_ARRIVED)
             return fd;
         if (greeting == GREETING_MISSING)
@@ -242,7 +175,7 @@ static int wait_for_greeting(struct pmix_accept *a, int listener)
     (void)poll(polls, (nfds_t)n + 2, left_ms > 0 ? (int)left_ms : 0);
     now = clock_ms();
     for (int i = n - 1; i >= 0; i--) {
-        enum greeting greeting = polls[i].revents ? examine(a->waiting[i].fd) : GREETING_MISSING;
+        enum greeting greeting = polls[i].revents ? examine(a, a->waiting[i].fd) : GREETING_MISSING;
         if (greeting == GREETING_ARRIVED)
             return take(a, i);
         if (greeting == GREETING_INVALID || polls[i].revents & ~POLLIN ||

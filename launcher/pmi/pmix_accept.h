@@ -1,5 +1,5 @@
 /* pmix_accept - accepts connections for libpmix's server: only those of this user, and only after
- * their greeting has arrived.
+ * their greeting has arrived and is valid (pmix_greeting.h).
  *
  * libpmix reads the greeting of a connection with blocking calls, on the thread that serves all
  * ranks, and believes the user that the greeting names. So a port scanner, or a process of another
@@ -29,8 +29,3 @@ int pmix_accept_next(void *arg, int listener, struct sockaddr *address, socklen_
 
 /* Makes pmix_accept_next() return immediately from now on. Any thread may call this. */
 void pmix_accept_stop(struct pmix_accept *a);
-
-/* Finds the user that owns the other end of an IPv4 connection over the loopback device. Asks the
- * kernel by netlink (sock_diag(7)), or else reads /proc/net/tcp. Returns -ENOENT if the other end
- * is closed or not on this machine, or another negative errno if `fd` is not such a connection. */
-int pmix_accept_peer_uid(uid_t *out, int fd);

@@ -228,6 +228,8 @@ bool engine_remote_apply(struct remote_job *j, enum remote_job_event ev)
     if (to < 0)
         return false;
     j->state = (enum remote_job_state)to;
+    if (!remote_job_is_starting(j->state))
+        log_status(NULL);
     enter_state(j, from);
     return true;
 }
@@ -336,6 +338,7 @@ static void remote_free(struct engine_job *job)
     engine_free(j->processes.job);
     session_dir_close(j->session_dir);
     uv_close((uv_handle_t *)&j->limit_timer, engine_remote_on_closed);
+    uv_close((uv_handle_t *)&j->start_tick, engine_remote_on_closed);
     uv_close((uv_handle_t *)&j->exchange_timer, engine_remote_on_closed);
     uv_close((uv_handle_t *)&j->move_timer, engine_remote_on_closed);
     uv_close((uv_handle_t *)&j->processes.exit_timer, engine_remote_on_closed);
@@ -358,6 +361,7 @@ static struct remote_job *new_job(struct engine *en, const struct engine_start_o
 {
     struct remote_job *j = xzalloc(sizeof *j);
     j->job.ops = ops;
+    j->listener_fd = -1;
     j->engine = en;
     j->loop = engine_loop(en);
     j->plan = o->plan;
@@ -373,11 +377,13 @@ static struct remote_job *new_job(struct engine *en, const struct engine_start_o
     remote_peers_open_exchange(j);
     remote_processes_open(j);
     uv_timer_init(j->loop, &j->limit_timer);
+    uv_timer_init(j->loop, &j->start_tick);
     uv_timer_init(j->loop, &j->exchange_timer);
     uv_timer_init(j->loop, &j->move_timer);
     uv_timer_init(j->loop, &j->next_turn);
     j->limit_timer.data = j->exchange_timer.data = j->move_timer.data = j->next_turn.data = j;
-    j->open_handles = 5;
+    j->start_tick.data = j;
+    j->open_handles = 6;
     return j;
 }
 
@@ -410,8 +416,7 @@ int engine_remote_start(struct engine_job **out, struct engine *en,
         remote_free(&j->job);
         return rc;
     }
-    int limit_ms = o->spec->start_timeout_ms > 0 ? o->spec->start_timeout_ms : REMOTE_START_MS;
-    uv_timer_start(&j->limit_timer, remote_start_on_limit, (uint64_t)limit_ms, 0);
+    remote_start_limit(j);
     *out = &j->job;
     return 0;
 }

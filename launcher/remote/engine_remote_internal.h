@@ -16,6 +16,7 @@
  * others. */
 #pragma once
 
+#include "common/wait_line.h"
 #include "launcher/engine/engine.h"
 #include "launcher/io/last_lines.h"
 #include "launcher/io/rank_output.h"
@@ -127,6 +128,7 @@ struct remote_job {
 
     char token[REMOTE_TOKEN_HEX + 1];
     uv_tcp_t listener;
+    int listener_fd; /* holds its port; -1: --port-range is not given */
     struct remote_peer *peers;
     int unauthenticated; /* number of such peers */
     bool rejection_logged;
@@ -156,6 +158,9 @@ struct remote_job {
     int pending_lookups;
     bool unresolved; /* some name is unknown on this node */
 
+    int64_t started_ms, ticked_ms; /* the loop's time; pauses of this process do not count */
+    uv_timer_t start_tick;         /* while the job starts: once per second */
+    struct wait_line wait;
     uv_timer_t limit_timer;    /* time limit of the state: for the start, the reaping, or the
                                   launcher's exit */
     uv_timer_t exchange_timer; /* until a lookup's wait ends */
@@ -229,8 +234,8 @@ void remote_start_topo_known(struct remote_node *n);
 void remote_start_when_ready(struct remote_job *j);
 /* Performs the actions of the state RUNNING: sends `start` to every agent. */
 void remote_start_enter_running(struct remote_job *j);
-/* Handles the start limit: fails the start. The error names what is missing. */
-void remote_start_on_limit(uv_timer_t *t);
+/* Starts the start limit. At the limit, the start fails, and the error names what is missing. */
+void remote_start_limit(struct remote_job *j);
 
 /* ---- remote_peers.c */
 

@@ -83,7 +83,7 @@ int remote_output_open(struct remote_stream *s, struct err *e)
                                           .ended = on_stream_ended};
     const char *name = s->from == LAUNCH_STDOUT ? "stdout" : "stderr";
     AUTO(fd) int file = -1;
-    int rc = engine_open_file(&file, j->spec->output_dir, s->rank->rank, name, e);
+    int rc = engine_open_file(&file, j->spec, j->plan, s->rank->rank, s->from, e);
     if (rc < 0)
         return rc;
     char label[64];

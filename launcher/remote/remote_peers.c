@@ -4,9 +4,9 @@
 #include <strings.h>
 
 #include "common/log.h"
+#include "launcher/hang/call_stacks.h"
 #include "launcher/node/topo_path.h"
 #include "launcher/remote/engine_remote_internal.h"
-#include "launcher/watch/call_stacks.h"
 
 enum { STRANGERS_MAX = 64 }; /* unauthenticated peers, in addition to one agent per node */
 
@@ -203,6 +203,25 @@ static void on_reaped(struct remote_node *n, const struct control_frame *f)
         engine_remote_check_reaped(n->job);
 }
 
+static void on_broken(struct remote_node *n, const struct control_frame *f)
+{
+    struct remote_job *j = n->job;
+    const char *why = "the agent gave no reason";
+    (void)json_optional_str(&why, f->head, "why", NULL);
+    AUTO(free) char *text = xasprintf("host %s: %s", remote_node_host(n), why);
+    if (remote_job_is_starting(j->state))
+        engine_remote_fail_start(j, n->node, 126, "%s", why);
+    else
+        j->ev.broken(j->arg, text);
+}
+
+static void on_gpus(struct remote_node *n, const struct control_frame *f)
+{
+    const struct remote_job *j = n->job;
+    if (j->ev.node_gpus && j->spec->sample_gpus)
+        j->ev.node_gpus(j->arg, n->node, f->payload, f->len);
+}
+
 static void on_parent_died(struct remote_node *n, const struct control_frame *f)
 {
     remote_processes_orphaned(n);
@@ -386,8 +405,10 @@ void remote_peers_handle(struct remote_node *n, const struct control_frame *f)
         {"topo", on_topo},
         {"port", on_port},
         {"ready", on_ready},
+        {"gpus", on_gpus},
         {"reaped", on_reaped},
         {"parent_died", on_parent_died},
+        {"broken", on_broken},
         {"listening", remote_tree_on_listening},
         {"lost", remote_tree_on_lost},
         {"not_started", on_node_not_started},

@@ -98,6 +98,17 @@ static char *describe_status(const struct remote_job *j, int node)
                              : xasprintf("%s exited with status %d", name, WEXITSTATUS(wait));
 }
 
+/* Removes the step "start: " from the text of a failure after the start. Returns false if the text
+ * is about a start that did not succeed, since this one did. */
+static bool drop_start(char *text)
+{
+    static const char step[] = "start: ";
+    char *at = strstr(text, step);
+    if (at)
+        memmove(at, at + sizeof step - 1, strlen(at + sizeof step - 1) + 1);
+    return !strstr(text, "did not start");
+}
+
 static char *describe_exit(struct remote_job *j)
 {
     struct remote_processes *p = &j->processes;
@@ -106,9 +117,14 @@ static char *describe_exit(struct remote_job *j)
     collect_lines(lines, j, p->failed_node);
     if (p->failed_node >= 0)
         host = remote_node_host(&j->nodes[p->failed_node]);
-    p->cause_known = j->launcher->find_failure && j->launcher->find_failure(&e, host, lines);
+    p->cause_known = j->launcher->find_failure && j->launcher->find_failure(&e, host, lines) &&
+                     (remote_job_is_starting(j->state) || drop_start(e.text));
+    AUTO(free)
+    char *port = strstr(e.text, "connect back to this machine")
+                     ? xasprintf(", port %d", control_listener_port(&j->listener))
+                     : xstrdup("");
     if (p->cause_known)
-        return xasprintf("%s%s%s", e.text, e.hint[0] ? "; try: " : "", e.hint);
+        return xasprintf("%s%s%s%s", e.text, port, e.hint[0] ? "; try: " : "", e.hint);
     AUTO(free) char *status = describe_status(j, p->failed_node);
     if (p->orphan && (p->running > 0 || !j->launcher->argv))
         return xasprintf("the agent on %s was killed from outside, or its parent process was%s%s%s",

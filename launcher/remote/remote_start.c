@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "launcher/engine/mpi_transport.h"
 #include "launcher/node/netif.h"
@@ -16,7 +17,7 @@
 #include "launcher/plan/node_spec.h"
 #include "launcher/remote/engine_remote_internal.h"
 
-enum { NAMES_SHOWN = 5 };
+enum { NAMES_SHOWN = 5, TICK_MS = 1000 };
 
 /* ---- the listener --------------------------------------------------------------------------- */
 
@@ -28,7 +29,8 @@ static void on_agent(uv_stream_t *s, int status)
 
 int remote_start_listen(struct remote_job *j, struct err *e)
 {
-    int rc = control_listen(&j->listener, j->loop, on_agent, e);
+    int rc =
+        control_listen(&j->listener, &j->listener_fd, j->loop, j->spec->node.ports, on_agent, e);
     j->listener.data = j;
     j->open_handles++;
     return rc;
@@ -38,6 +40,8 @@ void remote_start_stop_listening(struct remote_job *j)
 {
     if (j->listener.data && !uv_is_closing((const uv_handle_t *)&j->listener))
         uv_close((uv_handle_t *)&j->listener, engine_remote_on_closed);
+    auto_fd(&j->listener_fd);
+    j->listener_fd = -1;
 }
 
 /* ---- addresses of this machine -------------------------------------------------------------- */
@@ -276,6 +280,22 @@ static void add_late_env(json_t *start, const struct remote_job *j)
     json_object_set_new(start, "env", list);
 }
 
+/* Asks an agent for samples of the GPUs of its ranks. Those of this machine are sampled here. */
+static void request_gpus(const struct remote_job *j, struct remote_node *n)
+{
+    json_t *uuids = json_array();
+    for (int i = 0; i < n->rank_count; i++) {
+        const char *uuid = j->plan->ranks[n->ranks[i]->rank].gpu_uuid;
+        if (uuid)
+            json_array_append_new(uuids, json_text(uuid));
+    }
+    json_t *request = json_pack("{s:s, s:o}", "t", "sample_gpus", "uuids", uuids);
+    if (json_array_size(uuids) > 0 && !j->plan->nodes[n->node].here)
+        remote_tree_send(n, request, NULL, 0);
+    else
+        json_decref(request);
+}
+
 void remote_start_enter_running(struct remote_job *j)
 {
     int silent_ms = j->spec->lost_after_ms > 0 ? j->spec->lost_after_ms : CONTROL_SILENT_MS;
@@ -295,6 +315,8 @@ void remote_start_enter_running(struct remote_job *j)
     for (int i = 0; i < j->plan->world_size; i++)
         engine_remote_apply_rank(&j->ranks[i], REMOTE_RANK_EV_START);
     remote_tree_broadcast(j, start, NULL, 0);
+    for (int i = 0; i < j->plan->node_count && j->spec->sample_gpus; i++)
+        request_gpus(j, &j->nodes[i]);
 }
 
 /* ---- the start limit ------------------------------------------------------------------------ */
@@ -327,17 +349,41 @@ static void resolving_timed_out(struct remote_job *j, int limit_s)
                                      j->names[i], limit_s, j->names[i]);
 }
 
-void remote_start_on_limit(uv_timer_t *t)
+static int limit_ms(const struct remote_job *j)
+{
+    return j->spec->start_timeout_ms > 0 ? j->spec->start_timeout_ms : REMOTE_START_MS;
+}
+
+static void on_limit(uv_timer_t *t);
+
+/* If this process was suspended, the limit moves by this time, and what the agents have sent
+ * since then is read first. */
+static bool was_suspended(struct remote_job *j)
+{
+    int64_t now_ms = (int64_t)uv_now(j->loop);
+    int64_t pause_ms = clock_pause_ms(&j->ticked_ms, now_ms, TICK_MS);
+    j->started_ms += pause_ms;
+    if (pause_ms > 0)
+        uv_timer_start(&j->limit_timer, on_limit, (uint64_t)(j->started_ms + limit_ms(j) - now_ms),
+                       0);
+    return pause_ms > 0;
+}
+
+static void on_limit(uv_timer_t *t)
 {
     struct remote_job *j = t->data;
     AUTO(strbuf) struct strbuf names = {0};
-    int limit_ms = j->spec->start_timeout_ms > 0 ? j->spec->start_timeout_ms : REMOTE_START_MS;
-    int node, limit_s = limit_ms / 1000;
+    int node, limit_s = limit_ms(j) / 1000;
+    if (was_suspended(j))
+        return;
     if (j->state == REMOTE_JOB_RESOLVING)
         resolving_timed_out(j, limit_s);
     else if ((node = list_late_nodes(&names, j, REMOTE_NODE_EXPECTED)) >= 0)
-        engine_remote_fail_start(j, node, 126, "no agent connected from %s within %d s",
-                                 strbuf_str(&names), limit_s);
+        engine_remote_fail_start(
+            j, node, 126,
+            "no agent connected from %s within %d s; try: open port %d of this "
+            "machine for them, or --port-range A-B",
+            strbuf_str(&names), limit_s, control_listener_port(&j->listener));
     else if ((node = list_late_nodes(&names, j, REMOTE_NODE_CONNECTED)) >= 0)
         engine_remote_fail_start(j, node, 126, "%s: the agent sent no topology within %d s",
                                  strbuf_str(&names), limit_s);
@@ -348,4 +394,48 @@ void remote_start_on_limit(uv_timer_t *t)
         engine_remote_fail_start(j, j->ranks[0].node->node, 126,
                                  "%s: the agent chose no MASTER_PORT within %d s",
                                  remote_node_host(j->ranks[0].node), limit_s);
+}
+
+/* Says which nodes the start waits for, and what is missing there. */
+static void say_what_is_awaited(struct remote_job *j)
+{
+    static const struct {
+        enum remote_node_state passed;
+        const char *missing;
+    } steps[] = {
+        {REMOTE_NODE_EXPECTED, "no agent has connected from"},
+        {REMOTE_NODE_CONNECTED, "no topology arrived from"},
+        {REMOTE_NODE_CONFIGURED, "the ranks are not ready on"},
+    };
+    AUTO(strbuf) struct strbuf names = {0};
+    int64_t now_ms = (int64_t)uv_now(j->loop);
+    if (!wait_line_due(&j->wait, now_ms))
+        return;
+    size_t i = 0;
+    if (j->state == REMOTE_JOB_RESOLVING)
+        wait_line_say(&j->wait, now_ms, "no name server has answered yet");
+    while (j->state == REMOTE_JOB_MEETING && i < COUNT_OF(steps) &&
+           list_late_nodes(&names, j, steps[i].passed) < 0)
+        i++;
+    if (names.len)
+        wait_line_say(&j->wait, now_ms, "%s %s (--start-timeout %d)", steps[i].missing,
+                      strbuf_str(&names), limit_ms(j) / 1000);
+}
+
+static void on_tick(uv_timer_t *t)
+{
+    struct remote_job *j = t->data;
+    if (!remote_job_is_starting(j->state))
+        uv_timer_stop(t);
+    else if (!was_suspended(j))
+        say_what_is_awaited(j);
+}
+
+void remote_start_limit(struct remote_job *j)
+{
+    uv_update_time(j->loop);
+    j->started_ms = j->ticked_ms = (int64_t)uv_now(j->loop);
+    uv_timer_start(&j->limit_timer, on_limit, (uint64_t)limit_ms(j), 0);
+    wait_line_begin(&j->wait, j->started_ms);
+    uv_timer_start(&j->start_tick, on_tick, TICK_MS, TICK_MS);
 }

@@ -86,8 +86,9 @@ static void on_joined(void *arg, int node)
     remote_start_node_connected(n);
     if (has_children(n))
         remote_tree_send(n,
-                         json_pack("{s:s,s:i,s:i}", "t", "listen", "nodes", j->tree.nodes, "radix",
-                                   j->tree.radix),
+                         json_pack("{s:s,s:i,s:i,s:i,s:i}", "t", "listen", "nodes", j->tree.nodes,
+                                   "radix", j->tree.radix, "port_first", j->spec->node.ports.first,
+                                   "port_last", j->spec->node.ports.last),
                          NULL, 0);
 }
 

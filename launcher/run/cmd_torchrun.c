@@ -9,6 +9,7 @@
 
 #include "common/log.h"
 #include "common/opt.h"
+#include "common/plural.h"
 #include "launcher/engine/ft_bridge.h"
 #include "launcher/jobs/commands.h"
 #include "launcher/plan/allocation.h"
@@ -58,6 +59,8 @@ static const struct opt own_rows[] = {
     OPT_INT(0, "master-port", "PORT",
             "port of rank 0 (default: a free port for one node, else 29500)", T, master_port, 0,
             65535),
+    OPT_STR(0, "port-range", "A-B", "where drover listens, and free ports (only drover)", T,
+            job.port_range),
     OPT_STR(0, "rdzv-endpoint", "HOST[:PORT]",
             "address of the rendezvous, or of rank 0 if static (default port: 29400)", T, endpoint),
     OPT_STR(0, "rdzv-id", "ID", "name of the job at the rendezvous, TORCHELASTIC_RUN_ID", T, id),
@@ -97,8 +100,11 @@ static const struct opt own_rows[] = {
              job.features.preflight.off),
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
             job.spec.max_restarts, 0, INT_MAX),
-    OPT_DURATION(0, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 30; only drover)",
-                 T, job.grace_s, 0, FEATURE_TIME_MAX_S),
+    OPT_FLAG(0, "restart-always", "restart also if the failure would come again (only drover)", T,
+             job.spec.restart_always),
+    OPT_DURATION(0, "grace||shutdown-timeout", "DURATION",
+                 "time from SIGTERM to SIGKILL (default: 30; only drover)", T, job.grace_s, 0,
+                 FEATURE_TIME_MAX_S),
     OPT_FLAG(0, "stragglers", "name ranks that are slower than the others (only drover)", T,
              job.features.stragglers),
     OPT_FLAG(0, "learn-timeouts", "learn other limits from earlier jobs (only drover)", T,
@@ -168,9 +174,9 @@ static char **add_env_options(int argc, char **argv, bool is_ft)
     static const char *const names[] = {
         "ft-cfg-path", /* only ft_launcher has it */
         "nnodes",       "nproc-per-node", "node-rank", "master-addr", "master-port",
-        "rdzv-backend", "rdzv-endpoint",  "rdzv-id",   "rdzv-conf",   "max-restarts",
-        "role",         "log-dir",        "redirects", "tee",         "monitor-interval",
-        "standalone",   "module",         "no-python" /* these have no value */
+        "rdzv-backend", "rdzv-endpoint",  "rdzv-id",   "rdzv-conf",   "shutdown-timeout",
+        "max-restarts", "log-dir",        "redirects", "tee",         "monitor-interval",
+        "role",         "standalone",     "module",    "no-python" /* these have no value */
     };
     char **words = NULL;
     strv_push(&words, xstrdup(argv[0]));
@@ -291,7 +297,8 @@ static int use_external_part(struct torchrun *t, int node, struct err *e)
         return err_set(e, -EINVAL, "--node-rank %d: out of range (0 to %d)", node,
                        t->nodes_max - 1);
     if (!addr) {
-        err_set(e, -EINVAL, "%d nodes, but the address of rank 0 is missing", t->nodes_max);
+        err_set(e, -EINVAL, "%d node%s, but the address of rank 0 is missing", t->nodes_max,
+                plural_s(t->nodes_max));
         return err_hint(e, "--master-addr HOST, or --rdzv-endpoint HOST:PORT");
     }
     if (t->job.per_node == 0) {
@@ -348,7 +355,8 @@ static int choose_nodes(struct torchrun *t, struct err *e)
     bool step = false;
     int node = t->nodes_max > 1 ? node_rank(t, &step) : 0;
     bool hosts_given = t->job.host_lists || t->job.host_files;
-    bool rendezvous = t->endpoint_host && t->node_rank < 0 && !t->is_static;
+    /* torchrun, too, reads --node-rank only with the static backend. */
+    bool rendezvous = t->endpoint_host && !t->is_static && (t->node_rank < 0 || t->backend);
     if (hosts_given)
         return 0;
     bool allocated = t->nodes_max > 1 && !step && nodes_allocated() >= t->nodes_min;
@@ -371,9 +379,13 @@ static int set_program(struct torchrun *t, int argc, char **words, bool ended, s
 {
     char ***argv = &t->job.argv;
     const char *python = getenv("PYTHON_EXEC");
+    if (argc == 0) {
+        err_set(e, -EINVAL, "the script is missing");
+        return err_hint(e, "%s --nproc-per-node 2 train.py", t->job.program);
+    }
     if (t->module && t->no_python)
         return err_set(e, -EINVAL, "--module and --no-python exclude each other");
-    if (argc > 0 && !t->no_python) {
+    if (!t->no_python) {
         strv_push(argv, xstrdup(python && *python ? python : "python3"));
         strv_push(argv, xstrdup("-u"));
         if (t->module)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/log.h"
 #include "launcher/io/async_writer.h"
 
 enum { NO_SOURCE = -1 };
@@ -15,6 +16,7 @@ struct sink {
     struct async_writer *writer;
     int unfinished; /* source of the partial line that was written last; NO_SOURCE: none */
     bool coloured;
+    bool repeats; /* a terminal: people read whole lines. In a file each byte is there once */
 };
 
 /* The partial line of one stream of a rank. console_line() gets the whole line again when it is
@@ -77,6 +79,8 @@ int console_open(struct console **out, uv_loop_t *loop, const struct console_sty
     c->err = async_writer_same(STDOUT_FILENO, STDERR_FILENO) ? &c->own[0] : &c->own[1];
     c->err->coloured = console_coloured(STDERR_FILENO);
     c->out->coloured = console_coloured(STDOUT_FILENO);
+    c->err->repeats = isatty(STDERR_FILENO);
+    c->out->repeats = isatty(STDOUT_FILENO);
     int rc = async_writer_open(&c->out->writer, loop, STDOUT_FILENO, on_written, c, e);
     if (rc == 0 && c->err != c->out)
         rc = async_writer_open(&c->err->writer, loop, STDERR_FILENO, on_written, c, e);
@@ -194,6 +198,7 @@ static struct sink *sink_of(struct console *c, enum launch_stream from)
 
 static void end_line(struct sink *s)
 {
+    log_status(NULL);
     if (s->unfinished != NO_SOURCE)
         async_writer_add(s->writer, "\n", 1);
     s->unfinished = NO_SOURCE;
@@ -214,6 +219,14 @@ static void add_text(struct console *c, int rank, enum launch_stream from, const
     async_writer_add(s->writer, text, len);
 }
 
+/* Returns true if nothing of the line is left to show: other text came after its last byte, so a
+ * newline is there. */
+static bool is_shown(const struct sink *s, const struct begun *b, const char *text, size_t len)
+{
+    size_t needed = s->repeats || text[len] != '\r' ? len : len + 1;
+    return b->shown > 0 && b->shown >= needed && !(s->repeats && b->torn);
+}
+
 bool console_line(struct console *c, int rank, enum launch_stream from, const char *text,
                   size_t len)
 {
@@ -221,15 +234,12 @@ bool console_line(struct console *c, int rank, enum launch_stream from, const ch
     int source = 2 * rank + (from == LAUNCH_STDERR);
     struct begun *b = &c->begun[source];
     size_t all = text[len] ? len + 1 : len; /* includes the byte that ended the line */
-    bool continues = s->unfinished == source && !b->torn;
-    /* The line is shown as a whole, and another source has already ended it. */
-    bool is_whole = b->shown >= len && !b->torn;
-    if (continues) {
-        add_text(c, rank, from, text + b->shown, all - b->shown);
-    } else if (b->shown == 0 || !is_whole) {
-        if (b->torn && s->unfinished == source)
+    bool continues = s->unfinished == source && !(s->repeats && b->torn);
+    if (continues || !is_shown(s, b, text, len)) {
+        size_t skipped = continues || !s->repeats ? b->shown : 0;
+        if (!continues && s->unfinished == source)
             end_line(s);
-        add_text(c, rank, from, text, all);
+        add_text(c, rank, from, text + skipped, all - skipped);
     }
     if (text[len] && s->unfinished == source)
         s->unfinished = NO_SOURCE;

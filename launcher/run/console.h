@@ -50,8 +50,9 @@ void console_plan(struct console *c, const struct plan *p);
 bool console_line(struct console *c, int rank, enum launch_stream from, const char *text,
                   size_t len);
 /* Shows the part of an incomplete line (launch_events.partial_line) that is not shown yet;
- * console_line() shows the rest. If a line of another source was written in between, console_line()
- * shows the whole line again. */
+ * console_line() shows the rest. If a line of another source was written in between, a newline ends
+ * the part, and console_line() shows the rest with a tag of its own; on a terminal the whole line
+ * again. */
 void console_partial_line(struct console *c, int rank, enum launch_stream from, const char *text,
                           size_t len);
 /* Prints drover's own text on stderr, after all earlier lines. `text` has complete lines. Does

@@ -121,7 +121,7 @@ bool run_elastic_attempt_failed(const struct run_elastic *m, const char *failure
 }
 
 enum run_elastic_next run_elastic_ranks_ended(struct run_elastic *m, const char *failure,
-                                              bool by_user, bool restart_due)
+                                              bool by_user, bool restart_due, bool final)
 {
     enum elastic_state from = m->state;
     /* Ranks end only in states that have a row for this event. */
@@ -130,7 +130,7 @@ enum run_elastic_next run_elastic_ranks_ended(struct run_elastic *m, const char 
                                  : ELASTIC_EV_RANKS_FAILED_LAST);
     if (from == ELASTIC_RUNNING) {
         m->by_user = by_user;
-        rdzv_client_ranks_ended(m->client, !failure, failure ? failure : "");
+        rdzv_client_ranks_ended(m->client, !failure, failure ? failure : "", final);
         return restart_due ? RUN_ELASTIC_RESTART : RUN_ELASTIC_AWAIT_PEERS;
     }
     if (from == ELASTIC_LOST || (by_user && !m->peer_failed))

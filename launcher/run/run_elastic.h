@@ -58,8 +58,9 @@ enum run_elastic_next {
 /* Records that the ranks of this node have ended. Returns what to do next. `failure` says how they
  * failed; it is NULL if they have succeeded. If `by_user` is true, the user stopped them; then this
  * node starts no further attempt when another node joins. `restart_due` is true if the attempt
- * failed (run_elastic_attempt_failed()) and the caller will restart it. */
+ * failed (run_elastic_attempt_failed()) and the caller will restart it. `final` is true if no node
+ * may start a further attempt after this failure. */
 enum run_elastic_next run_elastic_ranks_ended(struct run_elastic *m, const char *failure,
-                                              bool by_user, bool restart_due);
+                                              bool by_user, bool restart_due, bool final);
 /* Joins the rendezvous for a further attempt. If that fails, emits `over` before it returns. */
 void run_elastic_join(struct run_elastic *m);

@@ -25,13 +25,16 @@ int run_mpmd_first(int argc, char **argv)
 
 void run_mpmd_program(char ***argv, int argc, char **words)
 {
+    bool script = argc > 0 && python_is_script(words[0]),
+         own = script && python_is_executable(words[0]);
     /* torchrun does the same. The option -u makes Python's output unbuffered. */
-    if (argc > 0 && python_is_script(words[0])) {
+    if (script && !own) {
         strv_push(argv, xstrdup("python3"));
         strv_push(argv, xstrdup("-u"));
     }
-    for (int i = 0; i < argc; i++)
-        strv_push(argv, xstrdup(words[i]));
+    for (int i = 0; i < argc; i++) /* execvp() searches a name without '/' in PATH */
+        strv_push(argv, i == 0 && own && !strchr(words[0], '/') ? xasprintf("./%s", words[0])
+                                                                : xstrdup(words[i]));
 }
 
 void run_mpmd_prepend_path(char ***env, char *const *outer, const char *dir)

@@ -347,6 +347,9 @@ static const struct opt options[] = {
     OPT_FLAG(0, "merge-stderr-to-stdout", "write the ranks' stderr to stdout", T, style.merge),
     OPT_CALL(0, "output-filename||output-directory", "DIR",
              "also write the output to DIR/rank.N/stdout and stderr", on_output_dir),
+    OPT_STR(0, "outfile-pattern", "PATTERN", "write stdout to files, as hydra: %r rank, %h host", T,
+            spec.output_files[0]),
+    OPT_STR(0, "errfile-pattern", "PATTERN", "the same for stderr", T, spec.output_files[1]),
     FEATURE(metrics),
     FEATURE(events),
     FEATURE(report),
@@ -360,9 +363,14 @@ static const struct opt options[] = {
     FEATURE(preflight),
     OPT_INT(0, "max-restarts", "N", "restart a failed job up to N times (default: 0)", T,
             spec.max_restarts, 0, INT_MAX),
+    OPT_FLAG(0, "restart-always", "restart also if the cause of the failure would come again", T,
+             spec.restart_always),
+    OPT_FLAG(0, "keep-going||disable-auto-cleanup",
+             "let the others run if a rank exits with a status other than 0", T, spec.keeps_going),
     FEATURE(budget),
     FEATURE(hang),
     FEATURE(idle),
+    FEATURE(finite),
     OPT_DURATION(0, "start-timeout", "DURATION", "time for all nodes to connect (default: 60)", T,
                  start_timeout_s, 0, FEATURE_TIME_MAX_S),
     OPT_DURATION(0, "lost-after", "DURATION", "silence after which a node is lost (default: 15)", T,
@@ -377,6 +385,7 @@ static const struct opt options[] = {
     OPT_GROUP("Communication"),
     OPT_INT(0, "master-port", "PORT", "MASTER_PORT (default: a free port)", T,
             spec.node.master_port, 0, 65535),
+    OPT_STR(0, "port-range", "A-B", "ports where drover listens, and MASTER_PORT", T, port_range),
     OPT_FLAG(0, "no-hold-port", "do not reserve MASTER_PORT while the job runs", T,
              spec.node.no_hold_port),
     OPT_INT(0, "tree-radix", "N",
@@ -421,7 +430,7 @@ static const struct opt options[] = {
               "display-allocation|display-devel-allocation|display-diffable-map|display-topo|dvm|"
               "enable-instant-on-support|fwd-mpirun-port|get-stack-traces|index-argv-by-rank|novm|"
               "output-proctable|report-child-jobs-separately|report-state-on-timeout|"
-              "set-cwd-to-session-dir|show-progress|use-regexp|xml|disable-auto-cleanup|"
+              "set-cwd-to-session-dir|show-progress|use-regexp|xml|"
               "disable-hostname-propagation|order-nodes|skip-launch-node|print-all-exitcodes|"
               "ordered-output|cleanup|silent-abort|enable-x|disable-x",
               NULL, NULL, T, ignored),
@@ -433,9 +442,10 @@ static const struct opt options[] = {
     /* Not supported, although they would change the job */
     OPT_WORDS(0,
               "xterm|debugger|genvexcl|envexcl|gtool|"
-              "membind|outfile-pattern|errfile-pattern|gpus-per-proc",
+              "membind|gpus-per-proc",
               "X", NULL, T, refused),
     OPT_WORDS(0, "debug|tv|genvnone|envnone|with-ft", NULL, NULL, T, refused),
+    OPT_WORDS('m', "module", "MODULE", NULL, T, refused),
     OPT_END,
 };
 #undef FEATURE

@@ -47,6 +47,7 @@ struct run_options {
     char **bind_slots;         /* CPUs of --bind-to user: */
     const char *app_file;      /* --app FILE … */
     char **app_words;          /* … and its words */
+    const char *port_range;    /* --port-range; NULL: any port */
     const char *path;          /* directory searched first for the program; NULL: only PATH */
     int np;                    /* < 0: not given */
     int per_node;              /* -N; 0: one per GPU or core; < 0: not given */

@@ -20,10 +20,10 @@ static int unsupported(const char *option, struct err *e)
         {"xterm|debug|debugger|tv|gtool",
          "start the debugger as the program: gdb -ex run --args …"},
         {"genvnone|envnone|genvexcl|envexcl", "env -i NAME=VALUE … before the whole command"},
-        {"outfile-pattern|errfile-pattern", "--output-filename DIR"},
         {"gpus-per-proc", "--gpus LIST, and CUDA_VISIBLE_DEVICES in the program"},
         {"membind", "--bind-to numa: memory is bound as the CPUs are"},
         {"with-ft", "--max-restarts N, which restarts the job"},
+        {"m|module", "python3 -m MODULE as the program, or: drover torchrun -m MODULE"},
     };
     const char *name = option + strspn(option, "-");
     size_t len = strlen(name);
@@ -380,6 +380,10 @@ int run_options_resolve(struct run_options *o, struct err *e)
     for (size_t i = 0; i < strv_len(o->legacy); i++)
         if (run_options_mapping_legacy(o, o->legacy[i], e) < 0)
             return err_wrap(e, "option '%s'", o->legacy[i]);
+    if (o->port_range && host_port_read_range(&o->spec.node.ports, o->port_range, e) < 0)
+        return err_wrap(e, "--port-range");
+    if (o->rdzv)
+        o->rdzv->ports = o->spec.node.ports;
     if (set_program_dirs(o, e) < 0 || check(o, e) < 0 || find_hosts(o, e) < 0 ||
         check_place(o, e) < 0 || (o->no_local && drop_this_host(o, e) < 0))
         return e ? e->code : -EINVAL;

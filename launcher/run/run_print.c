@@ -5,7 +5,9 @@
 
 #include "common/file.h"
 #include "common/log.h"
-#include "launcher/watch/failure_cause.h"
+#include "launcher/job/rank_list.h"
+
+enum { LINES_SHOWN = 20 }; /* of a rank that is the cause */
 
 static void print_end(struct strbuf *b, const struct rank_end *r)
 {
@@ -30,27 +32,39 @@ static void print_end(struct strbuf *b, const struct rank_end *r)
     strbuf_printf(b, " after %.1f s\n", r->seconds);
 }
 
-static void print_cause(struct strbuf *b, const struct plan *p, const struct job_end *end)
+/* Prints the way out of a program that could not be started. */
+static void print_start_hint(struct strbuf *b, const struct plan *p, const struct job_end *end)
 {
     const struct plan_rank *r = &p->ranks[end->first_failed];
     const char *name = r->argv ? r->argv[0] : p->argv[0];
-    const struct failure_cause *c = failure_cause_find(&end->first, end->last_lines);
-    const char *exception = failure_cause_python_exception(end->last_lines);
-    AUTO(free) char *written = end->error ? failure_cause_error_file(end->error) : NULL;
-    if (!c && written)
-        c = failure_cause_find(&end->first, (const char *[]){written, NULL});
-    if (c) {
-        strbuf_printf(b, "  cause: %s\n  try: %s\n", c->what, c->advice);
-    } else if (written || exception) {
-        strbuf_printf(b, "  cause: %s\n", written ? written : exception);
-    } else if (end->first.start_status == 127) {
+    if (end->first.start_status == 127)
         strbuf_printf(b, "  try: %s\n",
                       strchr(name, '/')
                           ? "check its path (from the ranks' directory) and its #! line"
                           : "give its path (./NAME), or check PATH");
-    } else if (end->first.start_status && access(name, F_OK) == 0 && access(name, X_OK) < 0) {
+    else if (end->first.start_status && access(name, F_OK) == 0 && access(name, X_OK) < 0)
         strbuf_printf(b, "  try: chmod +x %s\n", name);
-    }
+}
+
+/* Prints the ranks that had exited with status 0 while others needed them. */
+static void print_left(struct strbuf *b, const struct plan *p, const bool *left)
+{
+    int n = 0;
+    for (int i = 0; i < p->world_size; i++)
+        n += left[i];
+    strbuf_puts(b, "  cause: ");
+    rank_list_write(b, left, p->world_size, p->first_rank);
+    strbuf_printf(b,
+                  " had exited with status 0, and this rank still needed %s\n"
+                  "  try: the same number of steps on each rank (PyTorch: Join)\n",
+                  n == 1 ? "it" : "them");
+}
+
+static void print_cause(struct strbuf *b, const struct failure_cause *c)
+{
+    strbuf_printf(b, "  cause: %s\n", c->what);
+    if (c->advice)
+        strbuf_printf(b, "  try: %s\n", c->advice);
 }
 
 /* Prints where the core file is. Uses the core pattern of this node, since the nodes of a cluster
@@ -74,22 +88,56 @@ static void print_core(struct strbuf *b, const struct plan *p, const struct rank
     strbuf_printf(b, "  core: %s\n", where);
 }
 
+static void print_rank(struct strbuf *b, const char *program, const struct plan *p, int rank)
+{
+    strbuf_printf(b, "%s: rank %d on %s ", program, p->first_rank + rank,
+                  p->nodes[p->ranks[rank].node].name);
+}
+
+/* Prints another rank that is the cause of the first failure. */
+static void print_culprit(struct strbuf *b, const char *program, const struct plan *p,
+                          const struct job_end *end, const struct first_cause *c)
+{
+    const struct job_witness *w = &end->ranks[c->rank];
+    size_t lines = 0;
+    print_rank(b, program, p, c->rank);
+    strbuf_puts(b, "failed first: it ");
+    if (w->end && !w->end->told_to_stop)
+        print_end(b, w->end);
+    else
+        strbuf_puts(b, "had printed an error, and was then stopped\n");
+    while (w->lines && w->lines[lines])
+        lines++;
+    if (lines)
+        strbuf_puts(b, "  its last lines:\n");
+    for (size_t i = lines > LINES_SHOWN ? lines - LINES_SHOWN : 0; i < lines; i++)
+        strbuf_printf(b, "    %s\n", w->lines[i]);
+    if (w->end)
+        print_core(b, p, w->end);
+}
+
 void run_print_failure(struct strbuf *b, const char *program, const struct plan *p,
-                       const struct job_end *end)
+                       const struct job_end *end, const struct first_cause *c)
 {
     if (end->broken)
         strbuf_printf(b, "%s: the job was stopped: %s\n", program, end->broken);
     if (end->first_failed < 0)
         return;
-    strbuf_printf(b, "%s: rank %d on %s ", program, p->first_rank + end->first_failed,
-                  p->nodes[p->ranks[end->first_failed].node].name);
+    print_rank(b, program, p, end->first_failed);
     print_end(b, &end->first);
     if (end->last_lines && end->last_lines[0])
         strbuf_puts(b, "  its last lines:\n");
     for (const char *const *line = end->last_lines; line && *line; line++)
         strbuf_printf(b, "    %s\n", *line);
     print_core(b, p, &end->first);
-    print_cause(b, p, end);
+    if (c->rank != end->first_failed)
+        print_culprit(b, program, p, end, c);
+    if (c->left)
+        print_left(b, p, c->left);
+    else if (c->known)
+        print_cause(b, &c->cause);
+    else
+        print_start_hint(b, p, end);
 }
 
 void run_print_error_file(const struct job_end *end)
@@ -97,7 +145,7 @@ void run_print_error_file(const struct job_end *end)
     const char *path = getenv("TORCHELASTIC_ERROR_FILE");
     if (!path || !*path || !end->error)
         return;
-    int rc = file_write(path, end->error, strlen(end->error), 0666);
+    int rc = file_replace(path, end->error, strlen(end->error), 0);
     if (rc < 0)
         log_warn("TORCHELASTIC_ERROR_FILE '%s': %s", path, strerror(-rc));
 }

@@ -55,20 +55,52 @@ static void change_spec(struct run_restarts *r, const struct plan *p)
 
 /* ---- the end of an attempt ------------------------------------------------------------------ */
 
-bool run_restarts_attempt_ended(struct run_restarts *r, const struct plan *p,
-                                const struct job_end *end, int status, bool by_user)
+/* Appends the name of an exception, or else the whole cause. */
+static void write_cause(struct strbuf *b, const struct first_cause *c)
 {
-    bool failed = end->first_failed >= 0;
+    const char *what = c->left ? "a rank left early" : c->cause.what;
+    bool exception = !c->left && c->cause.trust == FAILURE_EXCEPTION && !c->cause.advice;
+    strbuf_printf(b, "%.*s", (int)(exception ? strcspn(what, ":") : strlen(what)), what);
+}
+
+static void print_refusal(struct run_restarts *r, const struct first_cause *c)
+{
+    AUTO(strbuf) struct strbuf b = {0}, cause = {0};
+    enum restart_refusal why = restart_refusal(r->restart);
+    if (!why)
+        return;
+    write_cause(&cause, c);
+    strbuf_printf(&b,
+                  why == RESTART_HOPELESS
+                      ? "%s: not restarted: a restart does not cure this (%s)\n"
+                      : "%s: not restarted: the job failed twice without progress (%s)\n",
+                  r->run->program, strbuf_str(&cause));
+    strbuf_puts(&b, "  try: --restart-always, which restarts in any case\n");
+    r->run->print(r->run->arg, strbuf_str(&b));
+    feature_record(r->run, "not_restarted",
+                   json_pack("{s:o}", "cause", json_text(strbuf_str(&cause))));
+}
+
+bool run_restarts_attempt_ended(struct run_restarts *r, const struct plan *p,
+                                const struct job_end *end, const struct first_cause *c, int status,
+                                bool by_user)
+{
+    bool failed = c->rank >= 0;
+    AUTO(free) char *signature = first_cause_signature(c);
     const struct restart_attempt attempt = {
         .status = status,
         .by_user = by_user,
         .not_started = failed && end->first.start_status &&
                        !(end->first.start_node_fault && r->run->set->spares.candidates),
         .seconds = end->seconds,
-        .host = failed ? p->nodes[p->ranks[end->first_failed].node].name : NULL};
+        .host = failed ? p->nodes[p->ranks[c->rank].node].name : NULL,
+        .cause = signature,
+        .hopeless = c->cause.remedy == FAILURE_STOP,
+        .by_host = c->cause.remedy == FAILURE_ELSEWHERE};
     r->pause_ms = restart_after(r->restart, &attempt);
+    print_refusal(r, c);
     /* Other failures may be those of the program, which then fails on any node. */
-    bool by_node = failed && (end->first.lost || end->first.start_node_fault);
+    bool by_node = attempt.by_host || (failed && end->first.start_node_fault);
     if (by_node && !by_user && restart_is_bad_host(r->restart, attempt.host))
         feature_leave_out(r->run, attempt.host, FEATURE_SEVERAL_ATTEMPTS, false);
     if (r->pause_ms >= 0)
@@ -84,7 +116,9 @@ void run_restarts_start_timer(struct run_restarts *r)
     json_t *hosts = json_array();
     for (char *const *host = r->excluded_hosts; host && *host; host++) {
         json_array_append_new(hosts, json_text(*host));
-        strbuf_printf(&b, "%s: excluding host %s: it failed twice or more\n", run->program, *host);
+        strbuf_printf(&b, "%s: excluding host %s: it %s\n", run->program, *host,
+                      restart_is_bad_host(r->restart, *host) ? "failed twice or more"
+                                                             : "was the cause of the failure");
     }
     strbuf_printf(&b, "%s: restarting the job in %d s (restart %d of %d)\n", run->program,
                   r->pause_ms / 1000, attempt, run->spec->max_restarts);
@@ -100,7 +134,7 @@ struct run_restarts *run_restarts_open(struct feature_run *run, void (*on_due)(v
 {
     struct run_restarts *r = xzalloc(sizeof *r);
     r->run = run;
-    r->restart = restart_new(run->spec->max_restarts);
+    r->restart = restart_new(run->spec->max_restarts, run->spec->restart_always);
     run->restart = r->restart;
     r->hosts = run->spec->hosts;
     r->output_dir = run->spec->output_dir;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/clock.h"
 #include "common/command.h"
 #include "common/log.h"
 #include "common/stop_signals.h"
@@ -19,9 +20,16 @@
 #include "launcher/run/run_session_state.h"
 #include "launcher/watch/stdin_demand.h"
 
-enum { STATUS_SIGNAL = 128 };
+enum {
+    STATUS_SIGNAL = 128,
+    TICK_MS = 1000,       /* between looks at whether this process was suspended */
+    SUSPENDED_MS = 5000,  /* less may be a busy machine … */
+    LOST_AFTER_MS = 15000 /* … and so may less than --lost-after, of which this is the default */
+};
 
-static const int job_signals[] = {SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+/* Signals that batch systems, limits and timers send, too. */
+static const int job_signals[] = {SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT,   SIGALRM,
+                                  SIGXCPU, SIGXFSZ, SIGPROF, SIGVTALRM, SIGPWR};
 
 struct session {
     uv_loop_t loop;
@@ -38,7 +46,9 @@ struct session {
     struct run_elastic *elastic; /* NULL: not an elastic job */
     struct stop_signals stop_signals;
     uv_signal_t signals[COUNT_OF(job_signals)];
-    bool watches; /* `signals` are open handles of the loop */
+    uv_timer_t tick;
+    int64_t ticked_ms; /* the loop's time */
+    bool watches;      /* `signals` and `tick` are open handles of the loop */
     enum run_session_state state;
     int stop_signal; /* the signal of FEATURE_CAUSE_SIGNAL; 0: none */
     int status;      /* exit status, as far as it is known */
@@ -123,9 +133,9 @@ static int status_of_leaving(const struct session *s)
     return s->stop_signal ? STATUS_SIGNAL + s->stop_signal : EXIT_STATUS_FAILED;
 }
 
-static bool restart_due(struct session *s, const struct job_end *end)
+static bool restart_due(struct session *s, const struct job_end *end, const struct first_cause *c)
 {
-    bool due = run_restarts_attempt_ended(s->restarts, launch_plan(s->job), end, s->status,
+    bool due = run_restarts_attempt_ended(s->restarts, launch_plan(s->job), end, c, s->status,
                                           feature_is_final(s->features.causes));
     if (!due)
         run_print_error_file(end);
@@ -147,6 +157,8 @@ static void print_end(struct session *s)
  * succeeded. The caller frees it. */
 static char *failure_text(const struct session *s, const struct job_end *end)
 {
+    if (end->broken)
+        return xstrdup(end->broken);
     if (end->first_failed >= 0)
         return xasprintf("rank %d %s %d", launch_plan(s->job)->first_rank + end->first_failed,
                          end->first.signal ? "was ended by signal" : "exited with status",
@@ -157,7 +169,8 @@ static char *failure_text(const struct session *s, const struct job_end *end)
     return NULL;
 }
 
-static void elastic_attempt_ended(struct session *s, const struct job_end *end)
+static void elastic_attempt_ended(struct session *s, const struct job_end *end,
+                                  const struct first_cause *c)
 {
     static const enum run_session_event events[] = {
         [RUN_ELASTIC_AWAIT_PEERS] = RUN_SESSION_EV_ENDED_PEERS,
@@ -168,9 +181,10 @@ static void elastic_attempt_ended(struct session *s, const struct job_end *end)
     AUTO(free) char *failure = failure_text(s, end);
     if (run_elastic_was_stopped(s->elastic))
         s->status = status_of_leaving(s); /* the status of ranks that were stopped says nothing */
-    bool restart = run_elastic_attempt_failed(s->elastic, failure) && restart_due(s, end);
+    bool restart = run_elastic_attempt_failed(s->elastic, failure) && restart_due(s, end, c);
     enum run_elastic_next next =
-        run_elastic_ranks_ended(s->elastic, failure, feature_is_final(s->features.causes), restart);
+        run_elastic_ranks_ended(s->elastic, failure, feature_is_final(s->features.causes), restart,
+                                restart_refusal(s->features.restart) != RESTART_NOT_REFUSED);
     apply(s, events[next]);
     if (next == RUN_ELASTIC_REJOIN)
         run_elastic_join(s->elastic);
@@ -208,13 +222,22 @@ static void on_ended(void *arg, const struct job_end *end)
     struct feature_run *f = &s->features;
     s->status = feature_status(f->causes, end, s->stop_signal);
     strbuf_reset(&f->failure);
-    run_print_failure(&f->failure, s->opts->program, launch_plan(s->job), end);
+    struct first_cause c;
+    first_cause_find(&c, end->first_failed, end->ranks, end->ranks_count);
+    run_print_failure(&f->failure, s->opts->program, launch_plan(s->job), end, &c);
     feature_ended(f, end, s->status);
     print_end(s);
     if (s->elastic)
-        elastic_attempt_ended(s, end);
+        elastic_attempt_ended(s, end, &c);
     else
-        apply(s, restart_due(s, end) ? RUN_SESSION_EV_ENDED_RESTART : RUN_SESSION_EV_ENDED_LAST);
+        apply(s,
+              restart_due(s, end, &c) ? RUN_SESSION_EV_ENDED_RESTART : RUN_SESSION_EV_ENDED_LAST);
+    first_cause_clear(&c);
+}
+
+static int on_listen(void *arg, const struct job_end *end)
+{
+    return first_cause_listen_ms(end->first_failed, end->ranks, end->ranks_count);
 }
 
 static void print(void *arg, const char *text)
@@ -242,6 +265,7 @@ static bool shows(void *arg, int rank, enum launch_stream from)
     const struct session *s = arg;
     unsigned number = (unsigned)(launch_plan(s->job)->first_rank + rank);
     return feature_shows(&s->features, rank, from) &&
+           !s->opts->spec.output_files[from == LAUNCH_STDERR] &&
            (!s->opts->show || hwloc_bitmap_isset(s->opts->show, number));
 }
 
@@ -286,10 +310,31 @@ static void on_signal(uv_signal_t *handle, int sig)
         if (accepts(s, RUN_SESSION_EV_SUSPEND)) {
             launch_signal(s->job, SIGSTOP);
             raise(SIGSTOP);
+            uv_update_time(&s->loop);
+            s->ticked_ms = (int64_t)uv_now(&s->loop); /* the user knows */
         }
     } else if (accepts(s, RUN_SESSION_EV_FORWARD)) {
         launch_signal(s->job, sig);
     }
+}
+
+/* Says that this process was frozen: what seems late since then is not the fault of a node. */
+static void on_tick(uv_timer_t *t)
+{
+    struct session *s = t->data;
+    int64_t pause_ms = clock_pause_ms(&s->ticked_ms, (int64_t)uv_now(t->loop), TICK_MS);
+    int lost_after_ms = s->opts->spec.lost_after_ms ? s->opts->spec.lost_after_ms : LOST_AFTER_MS;
+    if (pause_ms >= SUSPENDED_MS && pause_ms >= lost_after_ms)
+        log_warn("drover was suspended for %.0f s", (double)pause_ms / 1000);
+}
+
+static void watch_suspension(struct session *s)
+{
+    uv_timer_init(&s->loop, &s->tick);
+    s->tick.data = s;
+    uv_update_time(&s->loop);
+    s->ticked_ms = (int64_t)uv_now(&s->loop);
+    uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
 }
 
 /* Watches the signals. Signals that are ignored stay ignored, as in stop_signals. */
@@ -311,8 +356,10 @@ static void watch_signals(struct session *s)
 /* Starts an attempt. The console is the last observer. */
 static int start_attempt(struct session *s, struct err *e)
 {
-    static const struct launch_events events = {
-        .rank_started = on_rank_started, .rank_ended = on_rank_ended, .ended = on_ended};
+    static const struct launch_events events = {.rank_started = on_rank_started,
+                                                .rank_ended = on_rank_ended,
+                                                .listen = on_listen,
+                                                .ended = on_ended};
     struct feature_run *f = &s->features;
     f->attempt = restart_count(f->restart);
     launch_free(TAKE(s->job)); /* of the previous attempt */
@@ -359,8 +406,10 @@ static void on_peers_failed(void *arg)
 {
     struct session *s = arg;
     const struct job_end end = {.status = EXIT_STATUS_FAILED, .first_failed = -1};
+    const struct first_cause unknown = {.rank = -1};
     s->status = EXIT_STATUS_FAILED;
-    apply(s, restart_due(s, &end) ? RUN_SESSION_EV_PEERS_RESTART : RUN_SESSION_EV_PEERS_LAST);
+    apply(s, restart_due(s, &end, &unknown) ? RUN_SESSION_EV_PEERS_RESTART
+                                            : RUN_SESSION_EV_PEERS_LAST);
 }
 
 static void on_rendezvous_over(void *arg, bool well)
@@ -455,6 +504,7 @@ static int start(struct session *s, struct err *e)
     if (rc < 0)
         return rc;
     watch_signals(s);
+    watch_suspension(s);
     s->restarts = run_restarts_open(&s->features, on_restart_due, s);
     return s->opts->rdzv ? open_rendezvous(s, e) : start_first_attempt(s, e);
 }
@@ -463,8 +513,10 @@ static void stop(struct session *s)
 {
     for (size_t i = 0; s->watches && i < COUNT_OF(job_signals); i++)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
-    if (s->watches)
+    if (s->watches) {
         stop_signals_close(&s->stop_signals);
+        uv_close((uv_handle_t *)&s->tick, NULL);
+    }
     feature_close(&s->features);
     tty_stdin_close(s->tty_stdin);
     close_tty_stdin(s); /* still open if no rank has started */

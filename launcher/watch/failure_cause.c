@@ -1,242 +1,55 @@
 #include "launcher/watch/failure_cause.h"
 
 #include <ctype.h>
-#include <signal.h>
 #include <string.h>
 
 #include "common/json.h"
 #include "common/strbuf.h"
+#include "launcher/watch/failure_table.h"
 
-/* A failure that some lines and the end of a rank show. The first row that matches counts, so
- * failures that usually follow from another failure are at the end. */
-struct pattern {
-    const char *texts[7]; /* a line contains one of them; empty: any lines */
-    struct failure_cause cause;
-    int signal, status; /* how the rank ended; here and below, 0 and false: any */
-    enum job_mpi_fault mpi_fault;
-    bool oom_killed, started;
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+struct said {
+    const char *text;
+    enum failure_trust trust;
 };
 
-#define GPU_PROCESSES "nvidia-smi shows the processes that use the GPU"
-#define GPU_MEMORY                                                                            \
-    {                                                                                         \
-        "out of GPU memory",                                                                  \
-            "a smaller batch, activation checkpointing or ZeRO: `drover estimate` says what " \
-            "would fit; " GPU_PROCESSES                                                       \
-    }
-
-static const struct pattern patterns[] = {
-    {.cause =
-         {"host memory: the kernel killed the rank to free memory",
-          "fewer data loader workers, smaller batches in host memory, or a higher memory limit"},
-     .oom_killed = true},
-    {.texts = {"CUDA out of memory. Tried to allocate", "HIP out of memory"}, .cause = GPU_MEMORY},
-    {.texts = {"CUDA ran out of memory outside PyTorch's allocator"},
-     .cause = {"out of GPU memory, used outside PyTorch",
-               "leave room for NCCL and other libraries; " GPU_PROCESSES}},
-    {.texts = {"cudaErrorMemoryAllocation", "CUDA error: out of memory", "CUDA_ERROR_OUT_OF_MEMORY",
-               "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
-               "CUBLAS_STATUS_NOT_INITIALIZED"},
-     .cause = GPU_MEMORY},
-    {.texts = {"insufficient shared memory (shm)", "failed to create shared memory file"},
-     .cause = {"/dev/shm is too small", "in a container: --shm-size=8g or --ipc=host"}},
-    {.texts = {"No space left on device"},
-     .cause = {"a disk is full", "df -h on that node, also for /dev/shm and /tmp"}},
-    {.texts = {"Disk quota exceeded"},
-     .cause = {"the disk quota is exceeded", "quota -s; write to another file system"}},
-    {.texts = {"Too many open files"},
-     .cause = {"the limit of open files is reached", "ulimit -n 65536 before the start"}},
-    {.texts = {"can't start new thread", "fork: retry: Resource temporarily unavailable"},
-     .cause = {"the limit of threads and processes is reached",
-               "raise ulimit -u and the container's pids.max, or use fewer data loader workers"}},
-    {.texts = {"uncorrectable ECC error", "cudaErrorECCUncorrectable"},
-     .cause = {"a GPU's memory is damaged",
-               "take the node out of service; `nvidia-smi -q -d ECC` counts its errors"}},
-    {.texts = {"NVLink error"},
-     .cause = {"a link between GPUs failed",
-               "take the node out of service; `nvidia-smi nvlink -e` counts its errors"}},
-    {.texts = {"has fallen off the bus"},
-     .cause = {"a GPU has disappeared from its bus",
-               "take the node out of service; the GPU needs a reset or a repair"}},
-    {.texts = {"unspecified launch failure", "cudaErrorLaunchFailure"},
-     .cause = {"a GPU fault, in the hardware or in a kernel",
-               "look for Xid lines in the kernel's log (dmesg)"}},
-    {.texts = {"device-side assert triggered", "cudaErrorAssert"},
-     .cause = {"a kernel found a bad index or value",
-               "CUDA_LAUNCH_BLOCKING=1, which shows the line that called the kernel"}},
-    {.texts = {"illegal memory access", "cudaErrorIllegalAddress"},
-     .cause = {"a kernel read or wrote outside its memory",
-               "CUDA_LAUNCH_BLOCKING=1, which shows the line, or compute-sanitizer, which shows "
-               "the kernel"}},
-    {.texts = {"misaligned address"},
-     .cause = {"a kernel used a misaligned address",
-               "CUDA_LAUNCH_BLOCKING=1, which shows the line, or compute-sanitizer, which shows "
-               "the kernel"}},
-    {.texts = {"CUDA driver version is insufficient for CUDA runtime version",
-               "cudaErrorInsufficientDriver", "PTX was compiled with an unsupported toolchain"},
-     .cause = {"the driver is older than the program's CUDA version",
-               "a newer driver, or a build for an older CUDA"}},
-    {.texts = {"unsupported display driver / cuda driver combination"},
-     .cause =
-         {"the driver's library and its kernel module have different versions",
-          "reboot the node after a driver update, or mount the host's libcuda into the container"}},
-    {.texts = {"libcuda.so.1: cannot open shared object file"},
-     .cause = {"the NVIDIA driver is not visible",
-               "in a container: --gpus all; otherwise install the driver on this node"}},
-    {.texts = {"no kernel image is available for execution", "cudaErrorNoKernelImageForDevice"},
-     .cause = {"the program was built for other GPUs", "rebuild it for this GPU's architecture"}},
-    {.texts = {"system not yet initialized", "cudaErrorSystemNotReady"},
-     .cause = {"the fabric manager of an NVSwitch machine is not running",
-               "systemctl start nvidia-fabricmanager"}},
-    {.texts = {"invalid device ordinal", "cudaErrorInvalidDevice"},
-     .cause = {"a rank requested a GPU that it does not see",
-               "use LOCAL_RANK as the device; check CUDA_VISIBLE_DEVICES and -np"}},
-    {.texts = {"no CUDA-capable device is detected", "cudaErrorNoDevice",
-               "Found no NVIDIA driver on your system"},
-     .cause = {"no GPU is visible", "check CUDA_VISIBLE_DEVICES and the container's --gpus"}},
-    {.texts = {"Torch not compiled with CUDA enabled"},
-     .cause = {"this PyTorch is built without CUDA",
-               "install the CUDA build of torch; check which Python environment the ranks use"}},
-    {.texts = {"devices are busy or unavailable", "cudaErrorDevicesUnavailable"},
-     .cause = {"the GPU is in use or in exclusive mode",
-               "`nvidia-smi -q -d COMPUTE` shows the mode; " GPU_PROCESSES}},
-    {.texts = {"Duplicate GPU detected"},
-     .cause = {"two ranks use the same GPU",
-               "use LOCAL_RANK as the device; check CUDA_VISIBLE_DEVICES"}},
-    {.texts = {"no socket interface found"},
-     .cause = {"NCCL_SOCKET_IFNAME does not name an interface that is up",
-               "unset it, or choose an interface of `ip -br addr`"}},
-    {.texts = {"Mismatched NCCL version detected"},
-     .cause = {"nodes have different NCCL versions", "install the same NCCL on every node"}},
-    {.texts = {"message truncated : receiving"},
-     .cause = {"ranks disagree about a collective",
-               "use the same sizes, NCCL_ALGO and NCCL_PROTO on every rank"}},
-    {.texts = {"ncclInvalidUsage"},
-     .cause = {"NCCL was called incorrectly, or by ranks that disagree",
-               "NCCL_DEBUG=WARN, which shows the reason; often two ranks use the same GPU"}},
-    {.texts = {"ncclUnhandledCudaError", "unhandled cuda error"},
-     .cause = {"a CUDA call failed inside NCCL",
-               "NCCL_DEBUG=INFO, which names it; often GPU memory, or a driver that is too old"}},
-    {.texts = {"failed to listen on any local network address"},
-     .cause = {"MASTER_PORT is in use", "omit --master-port: drover then holds a free port"}},
-    {.texts = {"The client socket has timed out after",
-               "The client socket has failed to connect to"},
-     .cause = {"rank 0 did not answer at MASTER_ADDR:MASTER_PORT",
-               "check that rank 0 runs, its address is reachable, and its port is open"}},
-    {.texts = {"Gloo connectFullMesh failed"},
-     .cause = {"gloo: ranks could not reach each other",
-               "GLOO_SOCKET_IFNAME=NAME, the interface that all nodes share"}},
-    {.texts = {"Expected to have finished reduction in the prior iteration"},
-     .cause = {"DDP: parameters got no gradient",
-               "find_unused_parameters=True, or the same path through the model on every rank"}},
-    {.texts = {"is killed by signal"},
-     .cause = {"a data loader worker was killed", "check host memory (dmesg) and /dev/shm"}},
-    {.texts = {"error while loading shared libraries"},
-     .cause = {"a shared library is missing",
-               "-x LD_LIBRARY_PATH, which passes the search path to the ranks"},
-     .status = 127},
-    {.texts = {"' not found (required by"},
-     .cause = {"the program needs a newer C or C++ library than this node has",
-               "build it on the oldest node, or run it in a container"}},
-    {.texts = {"undefined symbol:"},
-     .cause = {"the versions of two libraries do not fit",
-               "check LD_LIBRARY_PATH; reinstall what was built against another version"}},
-    {.texts = {"wrong ELF class"},
-     .cause = {"a library is for another kind of CPU", "check LD_LIBRARY_PATH"}},
-    {.texts = {"Exec format error"},
-     .cause = {"the program is for another kind of CPU, or a script without #!",
-               "`file PROGRAM`, which shows its kind; begin a script with #! and an interpreter"}},
-    {.texts = {"ModuleNotFoundError"},
-     .cause = {"a Python module is missing", "check the virtual environment: `which python3`"}},
-    {.texts = {"ImportError: cannot import name"},
-     .cause = {"the versions of two Python packages do not fit",
-               "`python3 -m pip check`, in the environment that the ranks use"}},
-    {.texts = {"couldn't connect to 'https://huggingface.co'"},
-     .cause = {"the node cannot reach the Hugging Face hub",
-               "download the files first, then set HF_HUB_OFFLINE=1"}},
-    {.texts = {"You are trying to access a gated repo"},
-     .cause = {"the model needs a login", "-x HF_TOKEN; accept the model's terms on its page"}},
-    {.texts = {"Default process group has not been initialized"},
-     .cause = {"a collective was called before init_process_group()",
-               "call torch.distributed.init_process_group() first"}},
-    {.texts = {"getting local rank failed"},
-     .cause = {"MPI_Init: this rank has already been in a job",
-               "one MPI program per rank, not two in sequence in one script"}},
-    {.texts = {"unsupported PMI version PMIx"},
-     .cause = {"this MPICH uses PMI-1, which drover serves on one node only",
-               "one node; or MPICH's own mpiexec, or an MPICH built with PMIx"}},
-    {.texts = {"It looks like MPI_INIT failed"},
-     .cause = {"MPI_Init failed",
-               "see its reason above; use one MPI library for compiling and running"}},
-    {.texts = {"There are not enough slots available in the system"},
-     .cause = {"an mpirun that the rank started found no slots",
-               "start the ranks with drover only, or set OMPI_MCA_rmaps_base_oversubscribe=1"}},
-    {.cause = {"another rank waits for this one in MPI_Init",
-               "call MPI_Init on every rank, or start fewer ranks (-np)"},
-     .mpi_fault = JOB_MPI_NO_INIT},
-    {.cause = {"a rank of MPI or PMIx exited early, and others may wait for it",
-               "call MPI_Finalize on every path; _exit() and os._exit() skip exit handlers"},
-     .mpi_fault = JOB_MPI_NO_FINALIZE},
-    {.cause = {"a bus error: most often /dev/shm is too small",
-               "in a container: --shm-size=8g or --ipc=host; otherwise df -h /dev/shm"},
-     .signal = SIGBUS},
-    {.cause = {"the program was built for a newer CPU", "rebuild it for this CPU"},
-     .signal = SIGILL},
-    {.texts = {"Illegal instruction"},
-     .cause = {"the program was built for a newer CPU", "rebuild it for this CPU"}},
-    {.cause = {"the limit of CPU time is reached", "raise ulimit -t"}, .signal = SIGXCPU},
-    {.cause = {"the limit of file size is reached", "raise ulimit -f"}, .signal = SIGXFSZ},
-    {.texts = {"Cannot allocate memory", "std::bad_alloc", "MemoryError"},
-     .cause = {"out of host memory",
-               "smaller batches, fewer workers, or higher limits (ulimit -v, the container's)"}},
-    {.texts = {"Address already in use", "EADDRINUSE"},
-     .cause = {"a port is in use", "ss -ltnp, which shows the other program; bind port 0, or "
-                                   "MASTER_PORT, which drover holds for rank 0"}},
-    {.texts = {"Permission denied"},
-     .cause = {"access to a file or directory is denied", "check its owner and mode on this node"},
-     .started = true},
-    {.texts = {"Watchdog caught collective operation timeout", "Timed out waiting"},
-     .cause = {"not all ranks joined a collective in time",
-               "--hang-timeout, which shows what every rank waits in"}},
-    {.texts = {"unhandled system error", "ncclSystemError"},
-     .cause = {"a system call failed inside NCCL",
-               "NCCL_DEBUG=INFO, which names it: network, memlock or /dev/shm"}},
-    {.texts = {"ncclRemoteError", "remote process exited or there was a network error"},
-     .cause = {"another process of the job ended first", "check the other ranks and nodes first"}},
-    {.texts = {"Connection refused"},
-     .cause =
-         {"connection refused: no process listens at that address",
-          "check that rank 0 runs and MASTER_ADDR is its address; check the other ranks first"}},
-    {.texts = {"Connection closed by peer", "Connection reset by peer", "Broken pipe"},
-     .cause = {"another process of the job ended first", "check the other ranks and nodes first"}},
+/* What a rank has said. Its texts are borrowed. */
+struct speech {
+    struct said *at; /* its lines, its error file, and why it could not be started */
+    size_t count;
+    struct failure_cause raised; /* the last error of drover's programs; NULL: none … */
+    const char *exception;       /* … and of Python */
+    bool alike;                  /* FAILURE_EXCEPTION is FAILURE_RAISED */
 };
 
-static bool has_text(const struct rank_end *r, const char *const *lines, const char *text)
+static bool starts(const char *text, const char *with)
 {
-    for (; lines && *lines; lines++)
-        if (strstr(*lines, text))
-            return true;
-    return r->start_status && strstr(r->start_error, text);
+    return strncmp(text, with, strlen(with)) == 0;
 }
 
-static bool matches(const struct pattern *p, const struct rank_end *r, const char *const *lines)
+static bool has_one(const char *text, const char *const *of)
 {
-    if ((p->signal && r->signal != p->signal) || (p->status && r->status != p->status) ||
-        (p->mpi_fault && r->mpi_fault != p->mpi_fault) || (p->oom_killed && !r->oom_killed) ||
-        (p->started && r->start_status != 0))
-        return false;
-    for (size_t i = 0; p->texts[i]; i++)
-        if (has_text(r, lines, p->texts[i]))
-            return true;
-    return !p->texts[0];
+    while (*of && !strstr(text, *of))
+        of++;
+    return *of;
 }
 
-const struct failure_cause *failure_cause_find(const struct rank_end *r, const char *const *lines)
+/* Returns the trust in a line, whatever the others say. The program has survived what it was warned
+ * of; NCCL names its errors WARN. */
+static enum failure_trust trust_in(const char *line)
 {
-    for (size_t i = 0; i < COUNT_OF(patterns); i++)
-        if (matches(&patterns[i], r, lines))
-            return &patterns[i].cause;
-    return NULL;
+    static const char *const notes[] = {
+        "NCCL INFO", "NCCL TRACE", "Warning:", "warning:", "WARNING",
+        ": warn: ",  ": info: ",   "<warn>",   "<info>",   NULL};
+    static const char *const errors[] = {"NCCL WARN", "*** An error occurred in MPI_",
+                                         "Fatal error in ", NULL};
+    const char *log = starts(line, "[rank") && strstr(line, "]:[") ? strstr(line, "]:[") + 2 : line;
+    if (has_one(line, errors))
+        return FAILURE_RAISED;
+    bool noted = has_one(line, notes) || (log[0] == '[' && (log[1] == 'W' || log[1] == 'I') &&
+                                          isdigit((unsigned char)log[2]));
+    return noted ? FAILURE_NEVER : FAILURE_LINE;
 }
 
 /* Returns true if a line names an exception: "ValueError: bad", "torch.cuda.SomeError",
@@ -247,23 +60,215 @@ static bool is_exception(const char *line)
     return name > 0 && (line[name] == '\0' || (line[name] == ':' && line[name + 1] == ' '));
 }
 
-const char *failure_cause_python_exception(const char *const *lines)
+/* Returns true if a line names an error in a script, for which Python prints no traceback. */
+static bool is_of_syntax(const char *line)
 {
-    const char *found = NULL;
-    bool in_traceback = false; /* the lines of a traceback are indented */
-    for (; lines && *lines; lines++) {
-        const char *line = *lines;
-        if (strncmp(line, "[rank", 5) == 0 && strstr(line, "]: ")) /* PyTorch's prefix */
-            line = strstr(line, "]: ") + 3;
-        if (strncmp(line, "Traceback (most recent call last):", 34) == 0) {
+    return starts(line, "SyntaxError: ") || starts(line, "IndentationError: ") ||
+           starts(line, "TabError: ");
+}
+
+/* Returns true if an exception only says that a process has failed, which has said why itself. */
+static bool is_of_a_child(const char *exception)
+{
+    static const char *const children[] = {"CalledProcessError", "ChildFailedError",
+                                           "ProcessExitedException", NULL};
+    return has_one(exception, children);
+}
+
+/* Returns true if a line belongs to the exception of the line before: NCCL's result, and the error
+ * that precedes it. */
+static bool continues(const char *line, const char *before)
+{
+    return starts(line, "nccl") || starts(line, "Last error:") || starts(before, "Last error:");
+}
+
+static const char *without_rank(const char *line) /* PyTorch's prefix */
+{
+    const char *end = starts(line, "[rank") ? strstr(line, "]: ") : NULL;
+    return end ? end + 3 : line;
+}
+
+/* Trusts the exception that ends the last traceback, and those that led to it. The program has
+ * survived the earlier ones. */
+static void find_exceptions(struct speech *s, size_t lines)
+{
+    bool in_traceback = false, leads = false; /* the lines of a traceback are indented */
+    const char *ended = NULL;                 /* the line before belongs to this exception */
+    for (size_t i = 0; i < lines; i++) {
+        const char *line = without_rank(s->at[i].text);
+        leads |= strstr(line, "bove exception") != NULL;
+        in_traceback |= is_of_syntax(line);
+        if (starts(line, "Traceback (most recent call last):")) {
             in_traceback = true;
         } else if (in_traceback && line[0] != ' ' && line[0] != '\0') {
             in_traceback = false;
-            found = is_exception(line) ? line : found;
+            ended = is_exception(line) && !is_of_a_child(line) ? line : NULL;
+            for (size_t k = 0; ended && !leads && k < i; k++)
+                if (s->at[k].trust == FAILURE_EXCEPTION)
+                    s->at[k].trust = FAILURE_LINE;
+            s->exception = ended ? ended : s->exception;
+            leads = false;
+        } else if (!ended || !continues(line, without_rank(s->at[i - 1].text))) {
+            ended = NULL;
         }
+        if (ended)
+            s->at[i].trust = FAILURE_EXCEPTION;
     }
+}
+
+/* Finds the last error of a program of drover with its advice, as err_print() prints them. */
+static void find_error(struct speech *s, size_t lines)
+{
+    static const char advice[] = "  try: ";
+    for (size_t i = 1; i < lines; i++) {
+        const char *line = s->at[i - 1].text;
+        if (starts(line, "drover ") && strstr(line, ": ") && starts(s->at[i].text, advice))
+            s->raised = (struct failure_cause){.what = strstr(line, ": ") + 2,
+                                               .advice = s->at[i].text + sizeof advice - 1};
+    }
+}
+
+/* Exceptions and what NCCL, CUDA and MPI raised are trusted alike, if a signal has ended the rank,
+ * which may have survived the exception, or if the exception is one of NCCL's errors, which says
+ * less than NCCL's own lines. The caller frees s->at. */
+static void hear(struct speech *s, const struct rank_end *r, const char *const *lines,
+                 const char *written)
+{
+    size_t n = 0;
+    while (lines && lines[n])
+        n++;
+    *s = (struct speech){.at = xcalloc(n + 2, sizeof *s->at), .count = n};
+    for (size_t i = 0; i < n; i++)
+        s->at[i] = (struct said){lines[i], trust_in(lines[i])};
+    find_exceptions(s, n);
+    find_error(s, n);
+    if (written) {
+        s->at[s->count++] = (struct said){written, FAILURE_EXCEPTION};
+        s->exception = written;
+    }
+    if (r->start_status)
+        s->at[s->count++] = (struct said){r->start_error, FAILURE_FACT};
+    s->alike = r->signal || (s->exception && strstr(s->exception, "NCCL error"));
+    for (size_t i = 0; i < s->count; i++)
+        if (s->alike && s->at[i].trust == FAILURE_EXCEPTION)
+            s->at[i].trust = FAILURE_RAISED;
+}
+
+/* ---- causes --------------------------------------------------------------------------------- */
+
+/* Returns the trust in a row, or FAILURE_NEVER if it does not match. */
+static enum failure_trust match(const struct failure_row *p, const struct rank_end *r,
+                                const struct speech *s)
+{
+    enum failure_trust best = FAILURE_NEVER;
+    if ((p->signal && r->signal != p->signal) || (p->status && r->status != p->status) ||
+        (p->mpi_fault && r->mpi_fault != p->mpi_fault) || (p->oom_killed && !r->oom_killed) ||
+        (p->started && r->start_status != 0))
+        return best;
+    if (!p->texts[0])
+        return p->trust;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->at[i].trust < best && has_one(s->at[i].text, p->texts))
+            best = s->at[i].trust;
+    return best == FAILURE_NEVER || best < p->trust ? best : p->trust;
+}
+
+/* What no restart cures: names of exceptions, and texts of those that have common names. */
+enum failure_remedy failure_cause_remedy(const char *error)
+{
+    static const char *const names[] = {"NameError",
+                                        "UnboundLocalError",
+                                        "SyntaxError",
+                                        "IndentationError",
+                                        "TabError",
+                                        "ImportError",
+                                        "ModuleNotFoundError",
+                                        "AttributeError",
+                                        "TypeError",
+                                        "NotImplementedError",
+                                        "FileNotFoundError",
+                                        "NotADirectoryError",
+                                        "IsADirectoryError",
+                                        "PermissionError",
+                                        "RecursionError",
+                                        "ConfigAttributeError",
+                                        "MissingMandatoryValue",
+                                        "MissingConfigException",
+                                        "RepositoryNotFoundError",
+                                        "GatedRepoError",
+                                        "HFValidationError",
+                                        "ArgumentError",
+                                        "UsageError"};
+    static const char *const texts[] = {"shapes cannot be multiplied",
+                                        "must match the size of tensor",
+                                        "Expected all tensors to be on the same device",
+                                        "should be the same", /* types of input and weight */
+                                        "expected scalar type",
+                                        "to have the same dtype",
+                                        "Error(s) in loading state_dict",
+                                        "does not require grad and does not have a grad_fn",
+                                        "modified by an inplace operation",
+                                        "Given groups=",
+                                        "is invalid for input of size",
+                                        "is not a valid model identifier",
+                                        "not implemented for '",
+                                        "binary incompatibility",
+                                        "cannot open shared object file",
+                                        NULL};
+    AUTO(free) char *full = xstrndup(error, strcspn(error, ": "));
+    const char *name = strrchr(full, '.') ? strrchr(full, '.') + 1 : full;
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return FAILURE_STOP;
+    return has_one(error, texts) ? FAILURE_STOP : FAILURE_RESTART;
+}
+
+/* Finds the cause at one level, and only a first-hand one if `first_hand` is true. */
+static bool find_at(struct failure_cause *out, enum failure_trust trust, bool first_hand,
+                    const struct rank_end *r, const struct speech *s)
+{
+    for (size_t i = 0; i < failure_table_rows; i++) {
+        const struct failure_row *p = &failure_table[i];
+        if ((first_hand && p->second_hand) || match(p, r, s) != trust)
+            continue;
+        *out = (struct failure_cause){p->cause.what, p->cause.advice, p->remedy, trust,
+                                      p->second_hand};
+        return true;
+    }
+    if (first_hand)
+        return false;
+    if (trust == FAILURE_FACT)
+        *out = s->raised;
+    else if (trust == (s->alike ? FAILURE_RAISED : FAILURE_EXCEPTION) && s->exception)
+        *out = (struct failure_cause){
+            .what = s->exception, .remedy = failure_cause_remedy(s->exception), .trust = trust};
+    return out->what;
+}
+
+/* An error that NCCL or CUDA raised explains an exception that only names another rank. */
+bool failure_cause_find(struct failure_cause *out, const struct rank_end *r,
+                        const char *const *lines, const char *written)
+{
+    struct speech s;
+    bool found = false;
+    *out = (struct failure_cause){0};
+    hear(&s, r, lines, written);
+    for (int trust = FAILURE_FACT; trust < FAILURE_NEVER; trust++) {
+        if (!found)
+            found = find_at(out, (enum failure_trust)trust, false, r, &s);
+        else if (out->second_hand && trust < FAILURE_LINE)
+            (void)find_at(out, (enum failure_trust)trust, true, r, &s);
+    }
+    free(s.at);
     return found;
 }
+
+enum failure_trust failure_cause_trust(size_t row)
+{
+    return row < failure_table_rows ? failure_table[row].trust : FAILURE_NEVER;
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
 
 /* Returns the last line of `text`, and sets `*len` to its length without blanks at the end. */
 static const char *last_line(const char *text, size_t *len)

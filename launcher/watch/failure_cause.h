@@ -1,27 +1,51 @@
 /* failure_cause - known failure causes: explains an error text or a signal of a rank and advises
  * what to do about it.
  *
- * The texts are those of PyTorch, NCCL, gloo, CUDA's runtime, Open MPI, libc and Python. Pure. */
+ * failure_table.h has the known texts. Pure. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "launcher/job/job.h"
 
-struct failure_cause {
-    const char *what;   /* "out of GPU memory" */
-    const char *advice; /* printed after "try: "; one line without a final full stop */
+/* How far what a rank says is trusted: the cause is taken from the first level that has one. */
+enum failure_trust {
+    FAILURE_FACT = 1,  /* the kernel's word, a signal, or an error that drover itself raised */
+    FAILURE_EXCEPTION, /* Python's last exception, or the rank's error file */
+    FAILURE_RAISED,    /* an error that NCCL, CUDA or MPI raised, or a fault of MPI or PMIx */
+    FAILURE_LINE,      /* a known text in any other line */
+    FAILURE_NEVER      /* a warning, or a line of NCCL INFO: never a cause */
 };
 
-/* Returns the cause of the failure of a rank, or NULL if it is unknown. `r` says how the rank
- * ended; `lines` has its last lines (NULL-terminated; may be NULL). If several causes match,
- * returns the cause that explains the others. The result is static. */
-const struct failure_cause *failure_cause_find(const struct rank_end *r, const char *const *lines);
+/* What a restart can do about a failure. */
+enum failure_remedy {
+    FAILURE_RESTART,
+    FAILURE_STOP,     /* the same failure would come again: the user has to change something */
+    FAILURE_ELSEWHERE /* a restart may succeed on other hosts: this one is damaged */
+};
 
-/* Returns the line that ends the last Python traceback in `lines`, such as "ValueError: bad", or
- * NULL if there is none. The result is borrowed from `lines`. Use this for failures that
- * failure_cause_find() does not know. */
-const char *failure_cause_python_exception(const char *const *lines);
+struct failure_cause {
+    const char *what;   /* "out of GPU memory"; the error itself, if it is none of the known ones */
+    const char *advice; /* printed after "try: "; one line without a final full stop; NULL: none */
+    enum failure_remedy remedy;
+    enum failure_trust trust; /* of the line that shows it */
+    bool second_hand; /* it only says that another rank has failed, has left or did not come */
+};
+
+/* Finds the cause of the failure of a rank; false: it is unknown. `r` says how the rank ended;
+ * `lines` has its last lines (NULL-terminated; may be NULL); `written` is what
+ * failure_cause_error_file() returned, or NULL. Of several causes at one level, the one that
+ * explains the others is found. The texts of `*out` are static, or borrowed from the arguments. */
+bool failure_cause_find(struct failure_cause *out, const struct rank_end *r,
+                        const char *const *lines, const char *written);
+
+/* Returns what a restart can do about an exception of Python, or another error, that no row of the
+ * table knows. "NameError: name 'x' is not defined": FAILURE_STOP. */
+enum failure_remedy failure_cause_remedy(const char *error);
+
+/* Returns the least trust of a row of the table of known causes; FAILURE_NEVER after the last. */
+enum failure_trust failure_cause_trust(size_t row);
 
 /* Returns the error that a rank has written to its TORCHELASTIC_ERROR_FILE: the message, and the
  * last line of the traceback if it differs. `text` is the content of the file, in the form of

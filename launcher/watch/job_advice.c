@@ -27,7 +27,7 @@ const struct job_advice_row job_advice_rows[JOB_ADVICE_ROWS] = {
 
 /* Returns the reason of a low utilisation. Links come first: ranks that wait for each other often
  * spin, which looks like busy CPUs. */
-static unsigned reason_of_waits(const struct job_usage_summary *s, double memory)
+static unsigned reason_of_waits(const struct job_usage_summary *s)
 {
     bool low = s->utilisation >= 0 && s->utilisation < low_utilisation;
     bool waits = s->power_share >= 0 && s->power_share < low_power && s->utilisation >= 0;
@@ -35,14 +35,12 @@ static unsigned reason_of_waits(const struct job_usage_summary *s, double memory
         return JOB_ADVICE_COMMUNICATION;
     if (low && (s->cpu_busy >= busy_cpus || s->cpu_wait >= wait_cpus))
         return JOB_ADVICE_LOADER;
-    return low && memory >= 0 && memory < low_memory ? JOB_ADVICE_BATCH : 0;
+    return low && s->memory_share >= 0 && s->memory_share < low_memory ? JOB_ADVICE_BATCH : 0;
 }
 
 unsigned job_advice(const struct job_usage_summary *s)
 {
-    const struct job_usage_gpu *g = s->fullest >= 0 ? &s->gpus[s->fullest] : NULL;
-    double memory = g ? (double)g->peak_bytes / (double)g->total_bytes : JOB_USAGE_UNKNOWN;
     if (s->samples < SAMPLES_MIN)
         return 0;
-    return reason_of_waits(s, memory) | (memory > full_memory ? JOB_ADVICE_MEMORY : 0);
+    return reason_of_waits(s) | (s->memory_share > full_memory ? JOB_ADVICE_MEMORY : 0);
 }

@@ -1,6 +1,6 @@
 #include "launcher/watch/job_usage.h"
 
-#include <stdbool.h>
+#include <math.h>
 #include <string.h>
 
 #include "launcher/gpu/gpu_facts.h"
@@ -32,8 +32,9 @@ struct sum {
 struct gpu_sums {
     struct job_usage_gpu known; /* names and the longest idle time; the rest is computed */
     struct sum of[GPU_FACTS];
-    struct mean power_share, throttled;
+    struct mean power_share, throttled, hot;
     int idle, samples;
+    double last_s;      /* its last sample in this period; UNKNOWN: none */
     double idle_from_s; /* first sample of the present idle time; UNKNOWN: busy, or not reported */
     double idle_s;      /* length of the present idle time */
 };
@@ -109,7 +110,7 @@ static struct gpu_sums *find(struct job_usage *u, const struct gpu *gpu)
             return &u->gpus[i];
     u->gpus = xrealloc(u->gpus, (size_t)u->count + 1, sizeof *u->gpus);
     struct gpu_sums *g = &u->gpus[u->count++];
-    *g = (struct gpu_sums){.idle_from_s = UNKNOWN};
+    *g = (struct gpu_sums){.last_s = UNKNOWN, .idle_from_s = UNKNOWN};
     for (int f = 0; f < GPU_FACTS; f++)
         g->of[f] = (struct sum){.growth = no_counter, .number = UNKNOWN};
     memcpy(g->known.uuid, gpu->uuid, sizeof g->known.uuid);
@@ -152,17 +153,28 @@ static void add_value(struct sum *sum, const struct gpu_sample *s, enum gpu_fact
     }
 }
 
+static void add_xids(struct job_usage_gpu *g, double at_s, int64_t codes)
+{
+    for (; codes > 0 && g->xid_count < JOB_USAGE_XIDS; codes >>= GPU_XID_BITS)
+        g->xids[g->xid_count++] =
+            (struct job_usage_xid){(int)(codes & ((1 << GPU_XID_BITS) - 1)), at_s};
+}
+
 static void add_gpu(struct gpu_sums *g, double at_s, const struct gpu_sample *s)
 {
     int64_t power, limit = gpu_sample_value(s, GPU_FACT_POWER_LIMIT, 0), bits;
     g->samples++;
+    g->last_s = at_s;
     for (int f = 0; f < GPU_FACTS; f++)
         add_value(&g->of[f], s, (enum gpu_fact)f);
     add_busy(g, at_s, (int)gpu_sample_value(s, GPU_FACT_BUSY, UNKNOWN));
     if (limit > 0 && gpu_sample_get(&power, s, GPU_FACT_POWER))
         mean_add(&g->power_share, (double)power / (double)limit);
-    if (gpu_sample_get(&bits, s, GPU_FACT_THROTTLE))
+    if (gpu_sample_get(&bits, s, GPU_FACT_THROTTLE)) {
         mean_add(&g->throttled, (bits & GPU_THROTTLED) != 0);
+        mean_add(&g->hot, (bits & GPU_HOT) != 0);
+    }
+    add_xids(&g->known, at_s, gpu_sample_value(s, GPU_FACT_XIDS, 0));
 }
 
 static void end_idle_times(struct job_usage *u)
@@ -207,21 +219,29 @@ void job_usage_add_host(struct job_usage *u, double at_s, const struct host_samp
 void job_usage_pause(struct job_usage *u)
 {
     end_idle_times(u);
-    for (int i = 0; i < u->count; i++)
+    for (int i = 0; i < u->count; i++) {
+        u->gpus[i].last_s = UNKNOWN;
         for (int f = 0; f < GPU_FACTS; f++)
             u->gpus[i].of[f].growth.last = UNKNOWN;
+    }
     u->disk_read.last = u->disk_written.last = UNKNOWN;
     u->net_received.last = u->net_sent.last = UNKNOWN;
     u->has_host = false;
     u->last_s = UNKNOWN;
 }
 
-double job_usage_idle_s(const struct job_usage *u)
+double job_usage_idle_s(const struct job_usage *u, int gpus)
 {
-    double least = u->count ? u->gpus[0].idle_s : 0;
-    for (int i = 1; i < u->count; i++)
-        least = u->gpus[i].idle_s < least ? u->gpus[i].idle_s : least;
-    return least;
+    double least = INFINITY;
+    int seen = 0;
+    for (int i = 0; i < u->count; i++) {
+        const struct gpu_sums *g = &u->gpus[i];
+        if (g->last_s < 0) /* another attempt used it */
+            continue;
+        seen++;
+        least = u->last_s - g->last_s > GAP_S ? 0 : fmin(least, g->idle_s);
+    }
+    return seen > 0 && seen >= gpus ? least : 0;
 }
 
 /* ---- the summary ---------------------------------------------------------------------------- */
@@ -254,7 +274,11 @@ static struct job_usage_gpu summarise_gpu(const struct gpu_sums *g, double secon
     r.idle_share = busy->n ? (double)g->idle / busy->n : UNKNOWN;
     if (!busy->n)
         r.longest_idle_s = UNKNOWN;
-    r.peak_bytes = of[GPU_FACT_MEMORY_USED].number;
+    r.all_peak_bytes = of[GPU_FACT_MEMORY_USED].number;
+    r.peak_bytes = of[GPU_FACT_JOB_MEMORY].number;
+    r.peak_of_all = r.peak_bytes < 0;
+    if (r.peak_of_all)
+        r.peak_bytes = r.all_peak_bytes;
     r.total_bytes = of[GPU_FACT_MEMORY_TOTAL].number;
     r.temperature_c = (int)of[GPU_FACT_TEMPERATURE].number;
     r.energy_j = energy_mj < 0 ? UNKNOWN : (double)energy_mj / 1000;
@@ -262,6 +286,8 @@ static struct job_usage_gpu summarise_gpu(const struct gpu_sums *g, double secon
     r.power_w = mean_of(&of[GPU_FACT_POWER].mean);
     r.sm_mhz = mean_of(&of[GPU_FACT_SM_CLOCK].mean);
     r.throttled_share = mean_of(&g->throttled);
+    r.hot_share = mean_of(&g->hot);
+    r.ecc_errors = of[GPU_FACT_ECC_VOLATILE].growth.total;
     double pcie =
         share_of_link(mean_of(&of[GPU_FACT_PCIE_TX].mean), mean_of(&of[GPU_FACT_PCIE_RX].mean),
                       of[GPU_FACT_PCIE_CAPACITY].number);
@@ -272,10 +298,14 @@ static struct job_usage_gpu summarise_gpu(const struct gpu_sums *g, double secon
     return r;
 }
 
+static double share_of_memory(int64_t bytes, const struct job_usage_gpu *g)
+{
+    return bytes >= 0 && g->total_bytes > 0 ? (double)bytes / (double)g->total_bytes : UNKNOWN;
+}
+
 static double fill(const struct job_usage_gpu *g)
 {
-    return g->peak_bytes >= 0 && g->total_bytes > 0 ? (double)g->peak_bytes / (double)g->total_bytes
-                                                    : UNKNOWN;
+    return share_of_memory(g->peak_bytes, g);
 }
 
 static void summarise_gpus(struct job_usage_summary *out, const struct job_usage *u)
@@ -293,6 +323,7 @@ static void summarise_gpus(struct job_usage_summary *out, const struct job_usage
         if (fill(g) >= 0 && (out->fullest < 0 || fill(g) > fill(&out->gpus[out->fullest])))
             out->fullest = i;
         out->link_share = larger(out->link_share, g->link_share);
+        out->memory_share = larger(out->memory_share, share_of_memory(g->all_peak_bytes, g));
         if (u->gpus[i].samples > out->samples)
             out->samples = u->gpus[i].samples;
     }
@@ -309,6 +340,7 @@ void job_usage_summarise(struct job_usage_summary *out, const struct job_usage *
         .seconds = u->seconds,
         .worst = -1,
         .fullest = -1,
+        .memory_share = UNKNOWN,
         .cpu_busy = u->cpu_s > 0 ? u->cpu_busy_s / u->cpu_s : UNKNOWN,
         .cpu_wait = u->cpu_s > 0 ? u->cpu_wait_s / u->cpu_s : UNKNOWN,
         .link_share = share_of_link(rate_of(&u->net_sent, u->host_seconds),

@@ -157,7 +157,8 @@ static void on_timer(uv_timer_t *t)
     if (pid > 0)
         /* If the rank is a shell, this finds the program that the shell runs. */
         (void)rank_status_sample(&status, &pid, 1);
-    bool mapped = status.pid > 0 && mpi_singletons_mapped(library, sizeof library, status.pid);
+    bool mapped =
+        status.at.pid > 0 && mpi_singletons_mapped(library, sizeof library, status.at.pid);
     if (mapped && s->suspected) {
         report(s, library);
         return;

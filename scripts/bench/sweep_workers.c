@@ -33,6 +33,7 @@ struct sim {
     int number;
     int64_t lease, due_us, sent_us; /* due: of the next report; 0: none */
     int said, heard;                /* reports */
+    int64_t instance;               /* of the sweep */
     int64_t conn, renew_us;         /* connections so far; when the next is due */
     bool ended;
 };
@@ -71,8 +72,12 @@ static void fail(const char *what)
 
 static void say(struct sim *s, enum wire_kind kind, int64_t seq, json_t *data)
 {
-    struct wire_msg m = {
-        .kind = kind, .conn = s->conn, .lease = seq ? s->lease : 0, .seq = seq, .data = data};
+    struct wire_msg m = {.kind = kind,
+                         .conn = s->conn,
+                         .instance = seq ? s->instance : 0,
+                         .lease = seq ? s->lease : 0,
+                         .seq = seq,
+                         .data = data};
     AUTO(strbuf) struct strbuf b = {0};
     struct err e = {0};
     if (wire_encode(&b, &m, &e) < 0) {
@@ -111,6 +116,8 @@ static void acknowledged(struct crowd *c, struct sim *s, int64_t seq, int64_t no
 static void take(struct crowd *c, struct sim *s, const struct wire_msg *m)
 {
     int64_t now = now_us();
+    if (m->kind == WIRE_REQUIREMENTS)
+        s->instance = m->instance;
     if (m->kind == WIRE_ACK) {
         acknowledged(c, s, m->seq, now);
     } else if (m->kind == WIRE_RUN && s->lease == 0) {

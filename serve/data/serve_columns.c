@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/redact.h"
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
 #include "serve/data/serve_pack.h"
@@ -152,6 +153,16 @@ static void pack_param(struct serve_pack *pack, const struct serve_columns *s, s
     }
 }
 
+/* Hides each value of a parameter with the name of a secret, so that there are as many as before.
+ * Takes over `values`, a list or a distribution. */
+static json_t *hide_each(const char *name, json_t *values)
+{
+    json_t *list = json_is_object(values) ? json_object_get(values, "values") : values;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        json_array_set_new(list, i, redact_json(name, json_incref(json_array_get(list, i))));
+    return values;
+}
+
 static json_t *param_json(const struct param *p)
 {
     json_t *o = json_pack("{s:s,s:b,s:b}", "name", p->name, "category", p->category, "varies",
@@ -162,8 +173,9 @@ static json_t *param_json(const struct param *p)
             json_t *v = json_loads(p->values[i].text, JSON_DECODE_ANY, NULL);
             json_array_append_new(values, v ? v : json_null());
         }
-        json_object_set_new(o, "values", values);
-        json_object_set_new(o, "distribution", p->d ? distribution_json(p->d) : json_null());
+        json_object_set_new(o, "values", hide_each(p->name, values));
+        json_object_set_new(o, "distribution",
+                            hide_each(p->name, p->d ? distribution_json(p->d) : json_null()));
         return o;
     }
     enum distribution_kind k = p->d->kind;
@@ -208,10 +220,8 @@ static void pack_metric(struct serve_pack *pack, const struct serve_columns *s, 
         const struct columns_metric *m =
             sweep_columns_find_metric(&s->columns->trials[ids[i]], s->metrics[which]);
         double low = NAN, high = NAN;
-        for (size_t k = 0; m && k < m->curve.count; k++) {
-            low = fmin(low, m->curve.points[k].value); /* fmin() ignores a NAN */
-            high = fmax(high, m->curve.points[k].value);
-        }
+        if (m)
+            trial_curve_range(&m->curve, &low, &high);
         of[0][i] = (float)low;
         of[1][i] = (float)high;
         of[2][i] = m ? (float)m->last : (float)NAN;

@@ -45,10 +45,9 @@ static int add_file(struct serve_files *f, const char *dir, const char *name, st
 
 int serve_files_open(struct serve_files **out, struct err *e)
 {
-    AUTO(free) char *above = NULL;
-    if (own_process_dir_above(&above, 3, e) < 0)
+    AUTO(free) char *dir = NULL;
+    if (own_process_share(&dir, "web", e) < 0)
         return e->code;
-    AUTO(free) char *dir = xasprintf("%s/share/drover/web", above);
     AUTO(serve_files) struct serve_files *f = xzalloc(sizeof *f);
     DIR *d = opendir(dir);
     int rc = 0;

@@ -8,9 +8,11 @@
 
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/redact.h"
 #include "common/strbuf.h"
 #include "hpo/cmd/sweep_output.h"
 #include "hpo/cmd/sweep_print.h"
+#include "serve/data/serve_sweep_file.h"
 
 enum { IMPORTANCE_MS = 5000, FILES_MAX = 200 };
 
@@ -36,8 +38,8 @@ static json_t *best_json(const struct sweep_reader *v)
         return json_null();
     return json_pack("{s:i,s:f,s:o,s:o}", "id", best, "value",
                      sweep_columns_score(v->columns, (size_t)best), "params",
-                     sweep_columns_params_json(v->columns, (size_t)best), "command",
-                     command_json(v, (size_t)best));
+                     redact_json(NULL, sweep_columns_params_json(v->columns, (size_t)best)),
+                     "command", command_json(v, (size_t)best));
 }
 
 static json_t *counts_json(const struct sweep_reader *v)
@@ -81,12 +83,12 @@ json_t *serve_overview_json(struct serve_sweep *s)
     const struct sweep_reader *v = s->reader;
     const struct spec *spec = v->spec;
     struct lockfile_owner owner = sweep_dir_owner(v->dir);
-    json_t *o =
-        json_pack("{s:s, s:s?, s:s, s:s, s:o, s:i, s:s?, s:b, s:o}", "name", v->dir->name,
-                  "description", spec->description, "method", spec->method->name, "state",
-                  sweep_reader_state(v), "counts", counts_json(v), "total_wanted",
-                  sweep_reader_counts(v).total_wanted, "metric", spec->metrics[0].name, "maximize",
-                  spec->metrics[0].maximize, "objectives", objectives_json(spec));
+    json_t *o = json_pack("{s:s, s:s?, s:s, s:o, s:i, s:s?, s:b, s:o}", "name", v->dir->name,
+                          "description", spec->description, "method", spec->method->name, "counts",
+                          counts_json(v), "total_wanted", sweep_reader_counts(v).total_wanted,
+                          "metric", spec->metrics[0].name, "maximize", spec->metrics[0].maximize,
+                          "objectives", objectives_json(spec));
+    sweep_reader_set_status(v, o);
     json_object_set_new(o, "value", json_string(spec->value_last ? "last" : "best"));
     json_object_set_new(o, "best", best_json(v));
     json_object_set_new(o, "importance", importance_json(s));
@@ -97,8 +99,11 @@ json_t *serve_overview_json(struct serve_sweep *s)
                                   spec->need.cpus));
     json_object_set(o, "early_terminate",
                     spec->early_terminate ? spec->early_terminate : json_null());
-    json_object_set(o, "constraints", spec->constraints ? spec->constraints : json_null());
-    json_object_set_new(o, "file", json_text(v->dir->file));
+    json_object_set_new(o, "constraints",
+                        spec->constraints ? redact_json(NULL, json_incref(spec->constraints))
+                                          : json_null());
+    AUTO(free) char *file = serve_sweep_file(v->dir->file);
+    json_object_set_new(o, "file", json_text(file));
     json_object_set_new(o, "coordinator",
                         owner.held
                             ? json_pack("{s:i,s:s}", "pid", (int)owner.pid, "host", owner.host)
@@ -154,6 +159,7 @@ json_t *serve_overview_trial(const struct serve_sweep *s, int trial, struct err 
         return NULL;
     AUTO(free) char *dir = sweep_output_dir(s->reader, (size_t)trial);
     json_t *o = sweep_print_trial_json(s->reader->columns, (size_t)trial);
+    json_object_set_new(o, "params", redact_json(NULL, json_incref(json_object_get(o, "params"))));
     json_object_set_new(o, "output", dir ? json_text(dir) : json_null());
     json_object_set_new(o, "command", command_json(s->reader, (size_t)trial));
     json_object_set_new(o, "files", files_json(dir));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/redact.h"
 #include "hpo/samplers/sampler.h"
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
@@ -22,8 +23,10 @@ static void side_free(struct side *s)
     json_decref(s->values);
 }
 
-static void side_set(struct side *s, const struct distribution *d, size_t cells)
+static void side_set(struct side *s, const struct space *space, size_t dim, size_t cells)
 {
+    const struct distribution *d = space_distribution(space, dim);
+    const char *name = space_name(space, dim);
     double values = distribution_count(d);
     bool few = values <= (double)cells;
     s->count = few ? (size_t)values : cells;
@@ -32,7 +35,7 @@ static void side_set(struct side *s, const struct distribution *d, size_t cells)
     for (size_t i = 0; i < s->count; i++) {
         AUTO(json) json_t *v = few ? distribution_value(d, (double)i) : NULL;
         s->u[i] = few ? distribution_unit(d, v) : ((double)i + 0.5) / (double)s->count;
-        json_array_append_new(s->values, distribution_quantile(d, s->u[i]));
+        json_array_append_new(s->values, redact_json(name, distribution_quantile(d, s->u[i])));
     }
 }
 
@@ -80,9 +83,9 @@ int serve_surface_body(struct strbuf *out, const struct sweep_reader *v,
     if (!v->spec->method->learns_from_warm_start || v->columns->count > READER_ANALYSED_MAX)
         return err_set(e, -ENOTSUP, "method %s has no model of this sweep", v->spec->method->name);
     struct side x = {0}, y = {.count = 1};
-    side_set(&x, space_distribution(v->spec->space, (size_t)plan->x), plan->cells);
+    side_set(&x, v->spec->space, (size_t)plan->x, plan->cells);
     if (plan->y >= 0)
-        side_set(&y, space_distribution(v->spec->space, (size_t)plan->y), plan->cells);
+        side_set(&y, v->spec->space, (size_t)plan->y, plan->cells);
     size_t n = x.count * y.count;
     AUTO(free) double *u = xcalloc(n + 1, dims * sizeof *u);
     AUTO(free) struct sampler_prediction *p = xcalloc(n, sizeof *p);

@@ -15,9 +15,12 @@ enum {
     IN_USE_MS = 2000, /* a sweep that was used this lately makes no room for another one */
 };
 
+static const int64_t epoch_mask = 0xffffffffffff; /* the page's numbers are doubles */
+
 struct open_sweep {
     char *name;
     struct serve_sweep sweep;
+    int64_t file; /* epoch_of() it */
     int64_t used_ms, read_ms;
 };
 
@@ -74,9 +77,8 @@ static int64_t epoch_of(const char *root, const char *name)
 {
     AUTO(free) char *path = xasprintf("%s/%s/sweep.db", root, name);
     struct stat st;
-    return stat(path, &st) == 0
-               ? (int64_t)(st.st_ino ^ ((uint64_t)st.st_dev << 48)) & 0xffffffffffff
-               : 0;
+    return stat(path, &st) == 0 ? (int64_t)(st.st_ino ^ ((uint64_t)st.st_dev << 48)) & epoch_mask
+                                : 0;
 }
 
 static struct open_sweep *find_open(struct serve_sweeps *s, const char *name)
@@ -116,7 +118,9 @@ static int open_sweep(struct open_sweep **out, struct serve_sweeps *s, const cha
         return err_set(e, -EBUSY, "%d other sweeps are being looked at", SERVE_SWEEPS_OPEN_MAX);
     o->name = xstrdup(name);
     o->sweep.columns = serve_columns_new(reader->spec, reader->columns);
-    o->sweep.epoch = epoch;
+    o->file = epoch;
+    /* The number of a removed file is soon that of another one. */
+    o->sweep.epoch = (epoch ^ reader->dir->instance) & epoch_mask;
     o->sweep.reader = TAKE(reader);
     o->read_ms = clock_ms();
     *out = o;
@@ -139,8 +143,8 @@ int serve_sweeps_get(struct serve_sweep **out, struct serve_sweeps *s, const cha
 {
     struct open_sweep *o = find_open(s, name);
     int64_t epoch = epoch_of(s->root, name);
-    int rc = o && o->sweep.epoch == epoch ? refresh(o, e) : 0;
-    if (o && (rc < 0 || o->sweep.epoch != epoch)) {
+    int rc = o && o->file == epoch ? refresh(o, e) : 0;
+    if (o && (rc < 0 || o->file != epoch)) {
         close_sweep(o); /* after an error, the next call opens the sweep again */
         o = NULL;
     }
@@ -187,9 +191,9 @@ void serve_sweep_keep(struct serve_sweep *s, int64_t since, const struct strbuf 
 static json_t *summary(const struct sweep_reader *v)
 {
     int best = sweep_columns_best(v->columns);
-    json_t *o = json_pack("{s:s,s:s,s:I,s:b}", "state", sweep_reader_state(v), "method",
-                          v->spec->method->name, "trials", (json_int_t)v->columns->count,
-                          "maximize", v->spec->metrics[0].maximize);
+    json_t *o = json_pack("{s:s,s:I,s:b}", "method", v->spec->method->name, "trials",
+                          (json_int_t)v->columns->count, "maximize", v->spec->metrics[0].maximize);
+    sweep_reader_set_status(v, o);
     if (best >= 0)
         json_object_set_new(o, "best", json_number(sweep_columns_score(v->columns, (size_t)best)));
     return o;

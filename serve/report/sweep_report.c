@@ -6,11 +6,14 @@
 #include <time.h>
 
 #include "common/json.h"
+#include "common/plural.h"
+#include "common/redact.h"
 #include "hpo/cmd/sweep_print.h"
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
 #include "hpo/trial/stop_reason.h"
+#include "serve/data/serve_sweep_file.h"
 #include "serve/report/sweep_report_totals.h"
 
 enum { TRIALS_SHOWN = 10, REPEATS_SHOWN = 10, FRONT_SHOWN = 20, HOST_BYTES = 256 };
@@ -89,12 +92,15 @@ enum digits { SHORT, EXACT };
 
 static char *param_text(const struct sweep_columns *c, size_t param, size_t trial, enum digits how)
 {
+    const char *name = c->params[param].name;
     struct columns_value v = sweep_columns_value(c, param, trial);
+    if (v.kind != COLUMNS_ABSENT && redact_is_secret_name(name, strlen(name)))
+        return xstrdup("***");
     if (v.kind == COLUMNS_ABSENT)
         return xstrdup("–");
     if (v.kind == COLUMNS_REAL && how == SHORT)
         return xasprintf("%.6g", v.number);
-    AUTO(json) json_t *value = sweep_columns_value_json(c, v);
+    AUTO(json) json_t *value = redact_json(NULL, sweep_columns_value_json(c, v));
     return value ? value_text(value) : xstrdup(text_table_at(&c->texts, v.json));
 }
 
@@ -118,12 +124,14 @@ static void begin_facts(struct report_document *d, const char *name)
 /* ---- the question --------------------------------------------------------------------------- */
 
 /* "min 0.001, max 1.0" */
-static char *bounds_text(const json_t *distribution)
+static char *bounds_text(const char *name, const json_t *distribution)
 {
     struct strbuf b = {0};
     const char *key;
     json_t *v, *item;
     size_t i;
+    if (redact_is_secret_name(name, strlen(name)))
+        return xstrdup("***");
     json_object_foreach ((json_t *)distribution, key, v) {
         if (strcmp(key, "distribution") == 0)
             continue;
@@ -184,7 +192,8 @@ static void add_conditions(const struct facts *f)
     for (size_t i = 0; i < COUNT_OF(rules); i++) {
         if (!rules[i].value)
             continue;
-        AUTO(free) char *text = json_line(rules[i].value);
+        AUTO(json) json_t *shown = redact_json(NULL, json_incref((json_t *)rules[i].value));
+        AUTO(free) char *text = json_line(shown);
         report_document_text(f->d, "%s", rules[i].text);
         report_document_code(f->d, text);
     }
@@ -200,7 +209,7 @@ static void add_question(const struct facts *f)
     report_document_head(f->d, "values", false);
     for (size_t i = 0; i < space_dims(f->spec->space); i++) {
         AUTO(json) json_t *o = distribution_json(space_distribution(f->spec->space, i));
-        AUTO(free) char *bounds = bounds_text(o);
+        AUTO(free) char *bounds = bounds_text(space_name(f->spec->space, i), o);
         const char *name = json_string_value(json_object_get(o, "distribution"));
         report_document_cell(f->d, "%s", space_name(f->spec->space, i));
         report_document_cell(f->d, "%s", name ? name : "");
@@ -257,10 +266,11 @@ static void add_repeats(const struct facts *f)
     if (f->totals.repeat_count == 0)
         return;
     report_document_heading(f->d, "Repeated seeds");
-    report_document_text(f->d,
-                         "%zu sets of parameters ran more than once, apart from the seed. Mean and "
-                         "standard deviation of the value:",
-                         f->totals.repeat_count);
+    report_document_text(
+        f->d,
+        "%zu set%s of parameters ran more than once, apart from the seed. Mean and "
+        "standard deviation of the value:",
+        f->totals.repeat_count, plural_s((long long)f->totals.repeat_count));
     add_trial_columns(f, "trials");
     for (size_t i = 0; i < f->totals.repeat_count && i < REPEATS_SHOWN; i++) {
         const struct sweep_report_repeat *r = &f->totals.repeats[i];
@@ -312,8 +322,8 @@ static void add_result(const struct facts *f)
     }
     add_best(f);
     size_t n = f->totals.order_count < TRIALS_SHOWN ? f->totals.order_count : TRIALS_SHOWN;
-    report_document_text(f->d, "The %zu best of %zu trials with a value:", n,
-                         f->totals.order_count);
+    report_document_text(f->d, "The %zu best of %zu trial%s with a value:", n,
+                         f->totals.order_count, plural_s((long long)f->totals.order_count));
     add_trial_columns(f, "trial");
     for (size_t i = 0; i < n; i++) {
         size_t trial = (size_t)f->totals.order[i];
@@ -325,6 +335,21 @@ static void add_result(const struct facts *f)
     add_repeats(f);
 }
 
+static void add_range(const struct facts *f, const json_t *best)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    for (size_t i = 0; i < json_array_size(best); i++) {
+        const json_t *v = json_array_get(best, i);
+        AUTO(free) char *text = json_is_string(v) ? NULL : json_line(v);
+        strbuf_puts(&b, i > 0 ? " to " : "");
+        if (json_is_real(v))
+            strbuf_printf(&b, "%.3g", json_real_value(v));
+        else
+            strbuf_puts(&b, text ? text : json_string_value(v));
+    }
+    report_document_cell(f->d, "%s", strbuf_str(&b));
+}
+
 static void add_importance(const struct facts *f)
 {
     report_document_heading(f->d, "Importance");
@@ -332,17 +357,26 @@ static void add_importance(const struct facts *f)
         report_document_text(f->d, "Too few trials with a value to say which parameters matter.");
         return;
     }
-    report_document_text(f->d, "The share of what decides whether a trial is among the best tenth, "
-                               "with a bootstrap interval of 90 %%.");
+    report_document_text(f->d,
+                         "The share of the value's variance over the space that a parameter "
+                         "decides, with its interactions (interval: in ten parts of the trials) "
+                         "and alone; its share in the best fifth of the space; and its range in "
+                         "the best twentieth. The values are those that a model expects.");
     report_document_table(f->d);
     report_document_head(f->d, "parameter", false);
     report_document_head(f->d, "share", true);
     report_document_head(f->d, "interval", true);
+    report_document_head(f->d, "alone", true);
+    report_document_head(f->d, "in the best fifth", true);
+    report_document_head(f->d, "best range", false);
     for (size_t i = 0; i < f->importance_count; i++) {
         const struct sweep_report_importance *p = &f->importance[i];
         report_document_cell(f->d, "%s", p->name);
         report_document_cell(f->d, "%.2f", p->share);
         report_document_cell(f->d, "%.2f to %.2f", p->low, p->high);
+        report_document_cell(f->d, "%.2f", p->first);
+        report_document_cell(f->d, "%.2f", p->region);
+        add_range(f, p->best);
     }
 }
 
@@ -453,7 +487,8 @@ static void add_again(const struct facts *f)
     report_document_heading(f->d, "Run it again");
     report_document_text(f->d, "Save this as %s.yaml in a directory with the program, then:", name);
     report_document_code(f->d, command);
-    report_document_code(f->d, f->v->dir->file);
+    AUTO(free) char *file = serve_sweep_file(f->v->dir->file);
+    report_document_code(f->d, file);
 }
 
 static void add_head(const struct facts *f, int64_t now_ms)
@@ -461,9 +496,10 @@ static void add_head(const struct facts *f, int64_t now_ms)
     AUTO(free) char *now = time_text(now_ms);
     struct scheduler_counts counts = sweep_reader_counts(f->v);
     AUTO(strbuf) struct strbuf text = {0};
+    sweep_reader_status_text(&text, f->v);
+    strbuf_puts(&text, ". ");
     progress_text_counts(&text, &counts);
-    report_document_text(f->d, "The sweep is %s: %s. Report of %s.", sweep_reader_state(f->v),
-                         strbuf_str(&text), now);
+    report_document_text(f->d, "The sweep is %s. Report of %s.", strbuf_str(&text), now);
 }
 
 void sweep_report(struct report_document *d, struct serve_sweep *s, int64_t now_ms)

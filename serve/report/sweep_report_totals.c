@@ -253,9 +253,13 @@ size_t sweep_report_importance(struct sweep_report_importance **out, const json_
     size_t n = 0;
     *out = xcalloc(json_object_size(ranges) + 1, sizeof **out);
     json_object_foreach ((json_t *)ranges, name, v)
-        (*out)[n++] = (struct sweep_report_importance){
-            name, json_number_value(json_array_get(v, 0)), json_number_value(json_array_get(v, 1)),
-            json_number_value(json_array_get(v, 2))};
+        (*out)[n++] = (struct sweep_report_importance){name,
+                                                       json_number_value(json_array_get(v, 0)),
+                                                       json_number_value(json_array_get(v, 1)),
+                                                       json_number_value(json_array_get(v, 2)),
+                                                       json_number_value(json_array_get(v, 3)),
+                                                       json_number_value(json_array_get(v, 4)),
+                                                       json_array_get(v, 5)};
     qsort(*out, n, sizeof **out, by_share);
     return n;
 }

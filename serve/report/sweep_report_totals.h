@@ -54,7 +54,8 @@ void sweep_report_totals_end(struct sweep_report_totals *t);
 
 struct sweep_report_importance { /* of one parameter */
     const char *name;            /* borrowed */
-    double share, low, high;
+    double share, low, high, first, region;
+    const json_t *best; /* [from, to] or [value]; borrowed */
 };
 /* Reads sweep_reader_importance_ranges(); the most important first. Returns the number of entries;
  * the caller frees *out. */

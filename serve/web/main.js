@@ -130,6 +130,7 @@ function drawHead() {
   if (!o) return
   $('state').textContent = o.state
   $('state').className = 'pill ' + o.state
+  $('reason').textContent = o.reason ?? ''
   $('headline').textContent = o.best ? `${o.metric} ${num(o.best.value)}, trial ${o.best.id}` : ''
   document.title = `${app.sweep} · drover`
   const bar = $('selection')
@@ -194,8 +195,9 @@ function listen() {
   events.onmessage = e => {
     const news = JSON.parse(e.data)
     if (news.error) return notice(news.error)
-    if (news.seq !== app.study.seq || news.epoch !== app.study.epoch || news.state !== app.overview.state) {
-      if (news.state !== app.overview.state) overviewAt = 0
+    const turned = news.state !== app.overview.state || news.reason !== app.overview.reason
+    if (news.seq !== app.study.seq || news.epoch !== app.study.epoch || turned) {
+      if (turned) overviewAt = 0
       refresh().catch(lost)
     }
   }

@@ -4,7 +4,9 @@ import { flat } from './view_overview.js'
 import { button, bytes, command, duration, el, num, reason, select, table, text } from './format.js'
 
 const shell = s => /^[\w@%+=:,./-]+$/.test(s) ? s : `'${s.replaceAll("'", "'\\''")}'`
-const scalar = v => typeof v === 'string' ? v : JSON.stringify(v)
+// The value as a sweep file has it: a text that would be read as something else has quotes.
+const plain = /^(?!(yes|no|on|off|true|false|null)$)[a-z_][\w./-]*$/i
+const scalar = v => typeof v === 'string' && plain.test(v) ? v : JSON.stringify(v)
 const shown = v => v === undefined ? 'not set' : typeof v === 'number' ? num(v) : text(v)
 
 export async function openPanel(panel, app, id) {
@@ -114,24 +116,16 @@ async function drawLog(box, app, t, stream) {
 function similar(app, t, params) {
   const inputs = new Map(Object.entries(params).map(([k, v]) => [k, el('input', { value: scalar(v), 'aria-label': k })]))
   const line = el('div'), said = el('p', { role: 'status' })
-  const values = () => [...inputs].map(([k, input]) => [k, input.value.trim()])
-  const update = () => line.replaceChildren(command(`drover sweep add ${shell(app.sweep)} ` + values()
-    .map(([k, v]) => `--param ${shell(`${k}=${v}`)}`).join(' ')))
+  const words = () => [...inputs].map(([k, input]) => `${k}=${input.value.trim()}`)
+  const update = () => line.replaceChildren(command(`drover sweep add ${shell(app.sweep)} ` + words()
+    .map(word => `--param ${shell(word)}`).join(' ')))
   for (const input of inputs.values()) input.addEventListener('input', update)
   update()
   const send = app.list?.control ? button('Add this trial', async () => {
-    const set = {}
-    for (const [name, v] of values()) {
-      const path = name.split('.'), old = params[name]
-      let at = set
-      for (const group of path.slice(0, -1)) at = at[group] ??= {}
-      at[path.at(-1)] = typeof old === 'string' ? v : parse(v)
-    }
-    try { await app.control({ verb: 'add', params: [set] });
+    try { await app.control({ verb: 'add', words: words() });
       said.textContent = 'Added.' } catch (e) { said.textContent = reason(e) }
   }) : null
   return el('details', {}, el('summary', {}, 'Add a similar trial'),
     table(['parameter', 'value'], [...inputs].map(([k, input]) => [k, input])), line, send, said)
 }
 
-const parse = v => { try { return JSON.parse(v) } catch { return v } }

@@ -127,12 +127,12 @@ export class Study {
     return lo === hi ? [lo - Math.abs(lo || 1) / 10, hi + Math.abs(hi || 1) / 10] : [lo, hi]
   }
 
-  // The best value is at the top. The worst 2 % share the bottom, so that they do not flatten the rest.
+  // The best value is at the top. From 51 trials on the worst 2 % share the bottom, so that they do not flatten the rest.
   valueAxis(byRank) {
     const { order } = this, V = this.get('value')
     const base = { key: 'value', name: (this.metric ?? 'value') + (byRank ? ' (rank)' : ''), isValue: true }
     if (byRank) return { ...base, key: 'rank', lo: Math.max(1, order.length - 1), hi: 0, col: this.rank, whole: true }
-    let best = order.length ? V[order[0]] : 0, worst = order.length ? V[order[Math.floor(.98 * (order.length - 1))]] : 1
+    let best = order.length ? V[order[0]] : 0, worst = order.length ? V[order[Math.ceil(.98 * (order.length - 1))]] : 1
     if (best === worst) { const d = Math.abs(best || 1) / 10; best -= this.maximize ? -d : d; worst += this.maximize ? -d : d }
     return { ...base, lo: worst, hi: best, col: V, log: Math.min(best, worst) > 0 && Math.max(best / worst, worst / best) > WIDE }
   }

@@ -15,7 +15,7 @@ export function mount(root, app) {
         : el('p', { class: 'empty' }, who ? 'No worker has joined yet.' : `No worker: the sweep is ${overview.state}.`))
     const r = overview.resources, some = (n, word) => `${num(n)} ${word}${n === 1 ? '' : 's'}`
     const needs = [r.nodes > 1 && some(r.nodes, 'node'), some(r.ranks, 'rank'), r.gpus > 0 && some(r.gpus, 'GPU'),
-      r.cpus > 0 && `${r.cpus} CPUs per rank`].filter(Boolean)
+      r.cpus > 0 && `${r.cpus} CPU${r.cpus === 1 ? '' : 's'} per rank`].filter(Boolean)
     const by = new Map(), L = study.leases
     for (let k = 0; k < L.n; k++) {
       const name = study.text(L.node.v[k]) ?? '?', n = by.get(name) ?? { trials: 0, failed: 0, seconds: 0 }
@@ -29,6 +29,6 @@ export function mount(root, app) {
       by.size ? table(['node', 'leases', 'of failed trials', 'share failed', 'time of trials'],
         [...by].map(([name, n]) => [name, n.trials, n.failed, `${num(Number((100 * n.failed / n.trials).toPrecision(2)))} %`,
         duration(n.seconds)]))
-        : el('p', { class: 'empty' }, study.n ? `${whole(study.n)} trials wait for a worker.` : 'No trial has started yet.'))
+        : el('p', { class: 'empty' }, study.n ? study.n === 1 ? '1 trial waits for a worker.' : `${whole(study.n)} trials wait for a worker.` : 'No trial has started yet.'))
   }
 }

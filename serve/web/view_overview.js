@@ -78,7 +78,7 @@ function drawProgress(card, app) {
     style: { width: 100 * counts[k] / of + '%', background: stateColour[k] } }))
   card.replaceChildren(el('div', { class: 'head' }, el('h2', {}, 'Progress'), el('small', {}, overview.description ?? '')),
     el('div', { class: 'facts' },
-      fact(wanted >= 0 ? `of ${whole(wanted)} trials ended` : 'trials ended', whole(done)),
+      fact(wanted >= 0 ? `of ${whole(wanted)} trial${wanted === 1 ? '' : 's'} ended` : 'trials ended', whole(done)),
       fact('trials per minute', num(Number(rate.toPrecision(3))), 'over the last five minutes of the sweep'),
       live ? fact('left', duration(left), 'at this rate') : fact('duration', duration(last)),
       gpus > 0 ? fact('GPU hours', num(Number((total * gpus / 3600).toPrecision(3))),
@@ -171,12 +171,13 @@ function bestLine(f, study, x, y) {
 
 function drawImportance(card, { overview, go }) {
   const shares = overview.importance, head = el('div', { class: 'head' }, el('h2', {}, 'What mattered'),
-    el('small', {}, 'share of what decides whether a trial is among the best tenth'))
+    el('small', {}, 'share of the variance over the space; in brackets: within the best fifth'))
   if (!shares) return card.replaceChildren(head,
     el('p', { class: 'empty' }, 'Too few finished trials to say: ten with a value are needed.'))
   const list = Object.entries(shares).sort((p, q) => q[1][0] - p[1][0]), most = Math.max(...list.map(([, s]) => s[2]), 1e-9)
   const body = el('div', { class: 'imp' })
-  for (const [name, [share, low, high]] of list.slice(0, 14)) {
+  for (const [name, [share, low, high, first, region, best]] of list.slice(0, 14)) {
+    const range = best.map(v => typeof v === 'number' ? +v.toPrecision(3) : text(v)).join(' … ')
     const svg = d3.create('svg').attr('width', '100%').attr('height', 16).attr('role', 'img')
       .attr('aria-label', `${name}: ${share.toFixed(2)}, between ${low.toFixed(2)} and ${high.toFixed(2)}`)
     const at = v => 98 * v / most + '%'
@@ -185,9 +186,10 @@ function drawImportance(card, { overview, go }) {
       .attr('stroke-width', 1.5)
     for (const v of [low, high]) svg.append('line').attr('x1', at(v)).attr('x2', at(v)).attr('y1', 4).attr('y2', 12)
       .attr('stroke', css('--fg')).attr('stroke-width', 1.5)
-    body.append(el('span', { title: name }, name), svg.node(), el('span', { class: 'mute' }, share.toFixed(2)))
+    body.append(el('span', { title: `${name}: best at ${range}; alone it decides ${first.toFixed(2)}` }, name), svg.node(),
+      el('span', { class: 'mute' }, `${share.toFixed(2)} (${region.toFixed(2)})`))
   }
-  card.replaceChildren(head, body, el('small', {}, 'The whiskers are a bootstrap interval of 90 %. '),
+  card.replaceChildren(head, body, el('small', {}, 'The whiskers are the range in ten parts of the trials. '),
     el('a', { href: '#view=slices', onclick: e => { e.preventDefault(); go('slices') } }, 'Slices'))
 }
 

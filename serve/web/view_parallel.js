@@ -195,7 +195,7 @@ export function mount(root, app) {
     }
     if (on) paint(f, shade(on, f.W, f.H, css('--a')))
     strokes(study.order.filter(i => selection.mask[i]).slice(0, Number(app.option('top', '20'))), css('--b'), .65)
-    plot.note.textContent = `${whole(selection.count)} of ${whole(study.n)} trials selected`
+    plot.note.textContent = `${whole(selection.count)} of ${whole(study.n)} trial${study.n === 1 ? '' : 's'} selected`
   }
 
   const every = want => d3.range(app.study.n).filter(i => app.selection.mask[i] === want)

@@ -64,7 +64,7 @@ export function mount(root, app) {
     for (const i of on) { f.ctx.beginPath(); f.ctx.arc(f.left + x[i], f.top + y[i], 4, 0, 7); f.ctx.fill() }
     plot.xAxis(pixels(ax, 6, f.W - 6), ax, a)
     plot.yAxis(pixels(ay, f.H - 6, 6), ay, b)
-    plot.note.textContent = `${whole(on.length)} trials on the front`
+    plot.note.textContent = `${whole(on.length)} trial${on.length === 1 ? '' : 's'} on the front`
     plot.pointing((px, py) => { const i = nearest(study.order, x, y, px, py);
       return i < 0 ? null : { text: `trial ${i}: ${num(ax.col[i])}, ${num(ay.col[i])}`, x: x[i], y: y[i],
       click: () => app.openTrial(i) } })

@@ -101,6 +101,32 @@ static void walk_sizes(struct fixture *k, enum collective coll, size_t max_bytes
     }
 }
 
+/* Numbers of elements at which libraries divide their work, with every type. The premultiplier has
+ * code of its own in NCCL; the other reductions and collectives take turns. With many ranks, one
+ * call per number. */
+static void walk_counts(struct fixture *k, size_t max_bytes)
+{
+    unsigned turn = 0;
+    for (int t = 0; t < DROVER_TYPES; t++) {
+        size_t element = backend_type_bytes((enum drover_type)t), half = 64 << 10, all = 2 * half;
+        const size_t counts[] = {
+            (16 << 10) / element + 1, half - 1, half, half + 1, all - 1, all, all + 1};
+        for (size_t i = 0; i < COUNT_OF(counts) && counts[i] * element <= max_bytes; i++, turn++) {
+            unsigned other = turn / 2, round = other / COUNT_OF(colls);
+            struct values v = {.type = (enum drover_type)t, .count = counts[i], .period = ROUGH};
+            v.coll = COLLECTIVE_ALL_REDUCE;
+            v.op = DROVER_MULSUM;
+            if (k->size <= MANY || turn % 2 == 0)
+                run_one(k, v, other % 2 == 1);
+            v.coll = colls[other % COUNT_OF(colls)];
+            v.op = (enum drover_op)(round % DROVER_OPS);
+            v.root = (int)other % k->size;
+            if (k->size <= MANY || turn % 2 == 1)
+                run_one(k, v, (turn + round) % 2 == 1);
+        }
+    }
+}
+
 /* The sum and the product of two values are rounded once, in either order. */
 static void walk_rounding(struct fixture *k)
 {
@@ -136,6 +162,7 @@ static void walk_messages(struct fixture *k)
     messages_group(k);
     messages_uneven(k);
     messages_order(k);
+    messages_largest_means(k);
 }
 
 /* Runs walk_some() on a subgroup of k's communicator and adds its results to k. */
@@ -222,6 +249,8 @@ static void run_all(struct report *r, struct fixture *k, size_t max_bytes)
         walk_sizes(k, colls[i], max_bytes);
         print_result(r, k, collective_name(colls[i]));
     }
+    walk_counts(k, max_bytes);
+    print_result(r, k, "counts");
     walk_rounding(k);
     print_result(r, k, "rounding");
     walk_messages(k);

@@ -211,6 +211,29 @@ void messages_order(struct fixture *k)
     fixture_check(k, drover_comm_poll(k->c) == 0, "a call is pending after a barrier");
 }
 
+/* The mean of the largest numbers is that number: each is divided before they are added. Of a
+ * number of ranks that is no power of 2, the quotients are rounded, and their sum may overflow. */
+void messages_largest_means(struct fixture *k)
+{
+    static const struct {
+        enum drover_type type;
+        uint64_t bits;
+    } largest[] = {{DROVER_HALF, 0x7bff},
+                   {DROVER_BFLOAT16, 0x7f7f},
+                   {DROVER_FLOAT, 0x7f7fffff},
+                   {DROVER_DOUBLE, 0x7fefffffffffffff}};
+    for (size_t i = 0; i < COUNT_OF(largest) && (k->size & (k->size - 1)) == 0; i++) {
+        uint64_t value = largest[i].bits, got = 0;
+        size_t bytes = backend_type_bytes(largest[i].type);
+        fixture_copy_in(k, k->in, &value, bytes);
+        fixture_must(k, drover_all_reduce(k->c, k->in, k->out, 1, largest[i].type, DROVER_AVG),
+                     "all_reduce");
+        fixture_wait(k, "mean of the largest numbers");
+        fixture_copy_out(k, &got, k->out, bytes);
+        fixture_check(k, got == value, "the mean of the largest numbers is another one");
+    }
+}
+
 void messages_refusals(struct fixture *k)
 {
     const struct {

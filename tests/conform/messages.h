@@ -9,4 +9,5 @@ void messages_long(struct fixture *k);
 void messages_group(struct fixture *k);
 void messages_uneven(struct fixture *k);
 void messages_order(struct fixture *k);
+void messages_largest_means(struct fixture *k);
 void messages_refusals(struct fixture *k);

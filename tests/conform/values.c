@@ -156,7 +156,8 @@ static int64_t plain(const struct values *v, int rank, uint64_t random)
 
 void values_input(const struct values *v, int rank, size_t i, void *array, size_t at)
 {
-    uint64_t random = values_random(v->seed + (uint64_t)rank * 1000003, i);
+    uint64_t random =
+        values_random(v->seed + (uint64_t)rank * 1000003, v->period ? i % v->period : i);
     if (!collective_reduces(v->coll)) {
         size_t bytes = backend_type_bytes(v->type); /* any bits: moved data are not interpreted */
         memcpy((char *)array + at * bytes, &random, bytes);

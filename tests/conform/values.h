@@ -27,7 +27,8 @@ struct values {
     size_t count;
     int root, rank, size;
     uint64_t seed;
-    bool rough; /* values whose sum or product is rounded; only for 2 ranks */
+    size_t period; /* a rank's input repeats after so many elements; 0: it does not */
+    bool rough;    /* values whose sum or product is rounded; only for 2 ranks */
 };
 
 /* Return the number of elements in this rank's input and output; 0: it has none. */

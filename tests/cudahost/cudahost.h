@@ -86,19 +86,12 @@ void *cudahost_shared(cudahost_site site, size_t bytes);
                                          sizeof(type) * (size_t)(count))
 
 /* ---- barriers and warp functions ------------------------------------------------------------ */
-enum cudahost_kind { CUDAHOST_SYNCWARP, CUDAHOST_SHUFFLE, CUDAHOST_BALLOT, CUDAHOST_MMA };
+enum cudahost_kind { CUDAHOST_SYNCWARP, CUDAHOST_SHUFFLE, CUDAHOST_BALLOT };
 struct cudahost_warp_call {
     cudahost_kind kind;
     unsigned mask;
-    unsigned long long value; /* what this lane gives; MMA: the address of its cudahost_tiles */
+    unsigned long long value; /* what this lane gives */
     int from;                 /* SHUFFLE: the lane whose value it gets */
-};
-/* A lane's 8 entries of the tiles of d = a b + c, 16 x 16 each, row by row: 8 * lane and
- * following. */
-struct cudahost_tiles {
-    float *d;
-    const __nv_bfloat16 *a, *b;
-    const float *c;
 };
 void cudahost_barrier(cudahost_site site);
 /* All lanes of the mask meet. Returns the value of lane `from`, or the mask of non-zero values. */

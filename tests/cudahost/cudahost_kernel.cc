@@ -274,27 +274,6 @@ static bool pass_barrier(void)
     return true;
 }
 
-/* d = a b + c, with products and sums in float. */
-static void multiply(thread *const lanes[32])
-{
-    static float a[256], b[256], c[256];
-    for (int l = 0; l < 32; l++) {
-        const cudahost_tiles *t = (const cudahost_tiles *)(uintptr_t)lanes[l]->call.value;
-        for (int e = 0; e < 8; e++) {
-            a[8 * l + e] = __bfloat162float(t->a[e]);
-            b[8 * l + e] = __bfloat162float(t->b[e]);
-            c[8 * l + e] = t->c[e];
-        }
-    }
-    for (int i = 0; i < 16; i++)
-        for (int j = 0; j < 16; j++)
-            for (int k = 0; k < 16; k++)
-                c[16 * i + j] += a[16 * i + k] * b[16 * k + j];
-    for (int l = 0; l < 32; l++)
-        memcpy(((const cudahost_tiles *)(uintptr_t)lanes[l]->call.value)->d, &c[8 * l],
-               8 * sizeof(float));
-}
-
 /* The lanes of `have` are in the same call. */
 static void finish_call(thread *const lanes[32], unsigned have, cudahost_kind kind)
 {
@@ -307,10 +286,6 @@ static void finish_call(thread *const lanes[32], unsigned have, cudahost_kind ki
         met[count++] = lanes[l];
         ballot |= lanes[l]->call.value ? 1u << l : 0;
     }
-    if (kind == CUDAHOST_MMA && have != ~0u)
-        fail_at(met[0], met[0]->site, "lanes of the warp are missing");
-    if (kind == CUDAHOST_MMA)
-        multiply(lanes);
     if (kind == CUDAHOST_SYNCWARP)
         order_threads(met, count);
     for (size_t i = 0; i < count; i++) {

@@ -7,6 +7,9 @@
 /* B sequences of T tokens, C channels. H heads: attention only; H 0: all other operations. */
 struct gpt_shape {
     int B, T, C, H;
+    enum ops_attention how; /* of attention; a shape that cuDNN refuses is not run, and said */
+    int low;                /* 1: all scores of attention are near -100 */
+    int V;                  /* the vocabulary; 0: 256 */
 };
 
 /* Runs operations with random numbers of a fixed seed. Returns the number of results that are

@@ -1,13 +1,10 @@
 /* cudahost itself: what kernels are tested with is right. */
-#include <mma.h>
-
 #include <cublasLt.h>
 #include <cublas_v2.h>
 
 #include "examples/kit/launch.h"
 #include "tests/cudahost/kit_device.h"
 
-using namespace nvcuda;
 typedef __nv_bfloat16 bf16;
 
 /* ---- threads -------------------------------------------------------------------------------- */
@@ -87,53 +84,6 @@ TEST(a_launch_that_no_device_accepts_is_an_error)
     LAUNCH(who, 0, 32, kit_stream(), n);
     CHECK_INT(cudaGetLastError(), cudaErrorInvalidConfiguration);
     CHECK_INT(cudaGetLastError(), cudaSuccess);
-}
-
-/* ---- matrices of a warp --------------------------------------------------------------------- */
-template <typename LayoutA, typename LayoutB>
-__global__ void tile_product(float *c, const bf16 *a, const bf16 *b, int ld)
-{
-    wmma::fragment<wmma::matrix_a, 16, 16, 16, bf16, LayoutA> fa;
-    wmma::fragment<wmma::matrix_b, 16, 16, 16, bf16, LayoutB> fb;
-    wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
-    wmma::load_matrix_sync(fa, a, (unsigned)ld);
-    wmma::load_matrix_sync(fb, b, (unsigned)ld);
-    wmma::load_matrix_sync(fc, c, (unsigned)ld, wmma::mem_row_major);
-    wmma::mma_sync(fc, fa, fb, fc);
-    for (int e = 0; e < fc.num_elements; e++)
-        fc.x[e] *= 2;
-    __syncwarp(); /* all lanes have read c */
-    wmma::store_matrix_sync(c, fc, (unsigned)ld, wmma::mem_col_major);
-}
-
-TEST(a_tile_product_is_right_in_each_layout)
-{
-    enum { LD = 24 };
-    std::vector<bf16> a(16 * LD), b(16 * LD);
-    std::vector<float> c = kit_floats(16 * LD, 9), x = kit_floats(16 * LD, 2);
-    for (size_t i = 0; i < 16 * LD; i++) {
-        a[i] = __float2bfloat16(x[i]);
-        b[i] = __float2bfloat16(x[16 * LD - 1 - i]);
-    }
-    on_device<bf16> da(a), db(b);
-    for (int rows = 0; rows < 2; rows++) {
-        on_device<float> dc(c);
-        if (rows)
-            LAUNCH((tile_product<wmma::row_major, wmma::row_major>), 1, 32, kit_stream(), dc, da,
-                   db, LD);
-        else
-            LAUNCH((tile_product<wmma::col_major, wmma::col_major>), 1, 32, kit_stream(), dc, da,
-                   db, LD);
-        std::vector<float> got = dc.get();
-        for (int i = 0; i < 16; i++)
-            for (int j = 0; j < 16; j++) {
-                double sum = c[(size_t)(i * LD + j)];
-                for (int k = 0; k < 16; k++)
-                    sum += (double)__bfloat162float(a[(size_t)(rows ? i * LD + k : k * LD + i)]) *
-                           (double)__bfloat162float(b[(size_t)(rows ? k * LD + j : j * LD + k)]);
-                CHECK_NEAR(got[(size_t)(j * LD + i)], 2 * sum, 1e-5);
-            }
-    }
 }
 
 /* ---- cuBLASLt ------------------------------------------------------------------------------- */

@@ -67,7 +67,7 @@ class Dump:
 
     def __init__(self, path, params):
         tokens = (BATCH, Shape().context)
-        step = np.dtype([("x", np.uint8, tokens), ("y", np.uint8, tokens), ("loss", np.float32),
+        step = np.dtype([("x", "<u2", tokens), ("y", "<u2", tokens), ("loss", np.float32),
                          ("gradient", np.float32, params)])
         raw = Path(path).read_bytes()
         self.weights = np.frombuffer(raw, np.float32, params)
@@ -85,10 +85,13 @@ def load(path):
 
 def optimizer(model):
     fused = {"fused": True} if torch.__version__ >= "2" else {}
-    return torch.optim.AdamW(model.parameters(), lr=LR, betas=(0.9, 0.95), weight_decay=DECAY, **fused)
+    matrices = [p for p in model.parameters() if p.dim() > 1]  # and embeddings, as in GPT-2's recipe
+    others = [p for p in model.parameters() if p.dim() == 1]
+    return torch.optim.AdamW([{"params": matrices}, {"params": others, "weight_decay": 0}], lr=LR, betas=(0.9, 0.95),
+                             weight_decay=DECAY, **fused)
 
 
-def train(model, dump, steps, total, follow=False):
+def train(model, dump, steps, total, follow=False, lr=LR):
     """Yields (the loss, the gradient before it is clipped) of each step. With `follow`, the step is then made with the
     dump's gradient, so that the weights of both stay equal."""
     opt = optimizer(model)
@@ -104,7 +107,7 @@ def train(model, dump, steps, total, follow=False):
         nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         done = (t - WARMUP) / (total - WARMUP)
         for group in opt.param_groups:
-            group["lr"] = LR * ((t + 1) / WARMUP if t < WARMUP else 0.1 + 0.45 * (1 + math.cos(math.pi * done)))
+            group["lr"] = lr * ((t + 1) / WARMUP if t < WARMUP else 0.1 + 0.45 * (1 + math.cos(math.pi * done)))
         opt.step()
 
 

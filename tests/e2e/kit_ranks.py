@@ -1,4 +1,5 @@
 """For tests that start ranks: where the build is, a clean environment, and mpirun's usual words."""
+import contextlib
 import os
 import re
 import shutil
@@ -26,6 +27,20 @@ def clean_env(**more):
 def under_mpirun(ranks, argv, env):
     """The command line; `env` is passed on to the ranks."""
     return [*MPIRUN, "-np", str(ranks), *(x for name in env for x in ("-x", name)), *map(str, argv)]
+
+
+@contextlib.contextmanager
+def started(args, env=None, **how):
+    """A running program, which ends here with its ranks: after a failed assertion, `with Popen()` would wait for an endless one."""
+    how = {"text": True, "stdout": subprocess.PIPE, "env": env or clean_env(), **how}
+    with subprocess.Popen([str(a) for a in args], **how) as job:
+        try:
+            yield job
+        finally:
+            job.terminate()  # at which a launcher ends its ranks
+            with contextlib.suppress(subprocess.TimeoutExpired, ValueError):  # ValueError: a pipe was closed
+                job.communicate(timeout=20)
+            job.kill()
 
 
 def build_client_programs(d):

@@ -1,4 +1,5 @@
 """What the tests of `drover sweep` share: files, processes, the store, and a look at what is left running."""
+import contextlib
 import json
 import os
 import signal
@@ -118,6 +119,14 @@ class Place:
     def alive(self):
         """Pids of all that was started here and still runs."""
         return [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and self.carries_mark(int(p.name))]
+
+    def running(self, program):
+        """Pids of those that run this program."""
+        found = []
+        for pid in self.alive():
+            with contextlib.suppress(OSError):  # it ends while this reads
+                found += [pid] if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == program else []
+        return found
 
     def nothing_runs(self, limit_s=10):
         wait_until(lambda: not self.alive(), lambda: f"the end of {[describe(p) for p in self.alive()]}", limit_s)

@@ -216,6 +216,15 @@ def test_peers_run_once_and_a_failing_program_is_told(tmp_path):
     assert done.returncode == 2 and "no problem or group 'branyn'" in done.stderr
 
 
+def test_on_a_plateau_the_search_finds_what_even_points_find():
+    done = bench("plateau", "--problems", "ball1,slab,words", "--seeds", 6, "--peers", "drover_bayes,drover_sobol")
+    assert done.returncode == 0, done.stderr
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line[:3] in ("| b", "| s", "| w")]
+    assert [r[0] for r in rows] == ["ball1", "slab", "words"]
+    assert all(int(ours) >= int(even) - 1 for _, ours, even in rows), done.stdout
+    assert bench("plateau", "--problems", "moon").returncode == 2
+
+
 def test_latency_judges_by_its_limits(tmp_path):
     path = tmp_path / "l.csv"
     rows = [("drover", 20, 1000, 0.5, 0.05, 0.9, 0.09, 80), ("optuna_gp", 20, 1000, 5, 2, 6, 3, 900)]

@@ -161,6 +161,15 @@ def test_ranks_that_have_the_same_gpu_are_named_at_each(programs, env):
         assert re.search(r"ranks 0 and 1 on node \S+ have the same GPU, 0000:3B:00.0 \(try: use one GPU per rank", err), err
 
 
+@pytest.mark.parametrize("script", ["echo {line} >&2; exec {check}", "{check}; s=$?; echo {line} >&2; exit $s"])
+def test_the_cause_is_drovers_error_and_not_a_text_of_another_line(programs, env, script):
+    line = "'/opt/plugin/libnccl-net.so: undefined symbol: ncclProfiler'"
+    done = run([BUILD / "bin/drover", "run", "--no-preflight", "--oversubscribe", "-np", "2", "--", "sh", "-c",
+                script.format(line=line, check=f"{programs}/comm_check nccl")], {**env, "FAKE_NCCL": "one_gpu"})
+    assert done.returncode == 1 and "undefined symbol" in done.stderr and "have the same GPU" in done.stderr, done.stderr
+    assert re.findall(r"^  cause: (.*)$", done.stderr, re.M) == ["two ranks use the same GPU"], done.stderr
+
+
 @pytest.mark.parametrize("what, words", [
     ({"NCCL_SOCKET_IFNAME": "nosuch0"}, "NCCL_SOCKET_IFNAME=nosuch0 matches no interface of this node with an address"),
     ({"FAKE_NCCL": "no_driver"}, "no usable GPU: CUDA driver version is insufficient"),

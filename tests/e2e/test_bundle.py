@@ -94,10 +94,33 @@ def test_it_is_small_and_whole(tree):
         assert (tree / name).exists(), name
 
 
+def test_gpu_check_has_all_that_it_runs(tree):
+    """Its modules, the programs that it starts, and the sources that it compiles, in a folder that knows nothing of this one."""
+    for module in (ROOT / "scripts/gpu_check").glob("*.py"):
+        assert (tree / "scripts/gpu_check" / module.name).exists(), module.name
+    assert not list(tree.rglob("__pycache__"))
+    done = run(tree / "scripts/gpu-check", "--help", env=clean_env())
+    assert done.returncode == 0 and "--part" in done.stdout, done.stderr
+    places = ("import sys; from pathlib import Path; sys.dont_write_bytecode = True; sys.path.insert(0, 'scripts')\n"
+              "from gpu_check.kit import Check; from gpu_check.models import PROGRAM\n"
+              "c = Check(Path.cwd(), Path('/tmp'), type('Options', (), {'assume_gpu': True, 'quick': False}))\n"
+              "print(c.drover, c.conform, c.vectors, c.peer, PROGRAM, *c.trainer.values(), c.sources / 'tests/cudahost/planted.cc', sep='\\n')")
+    done = subprocess.run(["python3", "-c", places], cwd=tree, text=True, capture_output=True, timeout=60, check=False)
+    files = done.stdout.splitlines()
+    assert len(files) == 8 and all(Path(f).exists() and tree in Path(f).parents for f in files), done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not CUDA, reason="no headers of CUDA and NCCL")
+def test_the_planted_faults_can_be_built_from_its_sources(tree):
+    done = run("g++", "-std=c++17", "-fsyntax-only", f"-I{tree / 'src'}", f"-I{tree}", f"-I{CUDA}/include", "-include", "tests/cudahost/cudahost.h",
+               tree / "src/tests/cudahost/planted.cc")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.skipif(not CUDA, reason="no headers of CUDA and NCCL")
 def test_the_plug_in_can_be_built_from_its_sources(tree):
     """As scripts/gpu-check does where the bundle has no plug-in."""
-    gpu_check = (ROOT / "scripts/gpu-check").read_text()
+    gpu_check = (ROOT / "scripts/gpu_check/machine.py").read_text()
     common = re.findall(r'"((?:common|collectives/(?:comm|bootstrap))/\w+)"', gpu_check[gpu_check.index("common = ["):gpu_check.index("-Wl,-z,defs")])
     src = tree / "src"
     done = run("cc", "-std=gnu17", "-D_GNU_SOURCE", "-DDROVER_BUILD", "-fPIC", "-shared", "-Wl,-z,defs", f"-I{src}", f"-I{CUDA}/include", "-o", "/dev/null",

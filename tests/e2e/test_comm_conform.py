@@ -36,7 +36,7 @@ def all_right(done, ranks):
     lines = re.findall(r"^(not ok|ok) (\d+) - (\S.*): \d+ checks", done.stdout, re.M)
     assert [ok for ok, _, _ in lines] == ["ok"] * len(lines)
     assert f"1..{len(lines)}\n" in done.stdout and f", {ranks} ranks," in done.stdout
-    assert {"all_reduce", "alltoall", "gather", "messages and groups", "splits"} <= {name for _, _, name in lines}
+    assert {"all_reduce", "alltoall", "gather", "counts", "messages and groups", "splits"} <= {name for _, _, name in lines}
     return re.search(r"^# (\d+) checks, 0 wrong, (\d+) calls refused", done.stdout, re.M)
 
 
@@ -59,6 +59,15 @@ def test_nccl_passes(tmp_path, ranks):
     assert "without finalize" not in done.stderr
     assert not list(tmp_path.iterdir())
     assert "# shrink: done" in done.stdout and "shrunk: " in done.stdout
+
+
+@pytest.mark.parametrize("kernels", [None, FAKE_NCCL, BUILD / "tests/cudahost/nccl_kernels.so"],
+                         ids=["host", "stand-in", "cudahost"])
+def test_one_rank_over_nccl_has_each_product_and_refuses_nothing(tmp_path, kernels):
+    if kernels and not kernels.exists():
+        pytest.skip("built without the headers of CUDA and cuBLAS")
+    done = conform(1, "--backend", "nccl", **fake(tmp_path, DROVER_NCCL_KERNELS=str(kernels or "")))
+    assert int(all_right(done, 1)[2]) == 0
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from kit_ranks import BUILD, FAKE_NCCL, MPIRUN, ROOT, clean_env, under_mpirun
+from kit_ranks import BUILD, FAKE_NCCL, MPIRUN, ROOT, clean_env, started, under_mpirun
 from waiting import wait_until
 
 DIGITS = BUILD / "examples" / "digits" / "digits"
@@ -140,10 +140,6 @@ def test_five_epochs_and_five_more_are_ten(tmp_path, ranks):
     assert curve(first) + curve(second) == curve(whole)
 
 
-def start(options, **env):
-    return subprocess.Popen([str(DIGITS), *options], env=clean_env(**env), text=True, stdout=subprocess.PIPE)
-
-
 def test_killed_again_and_again_it_ends_with_the_same_weights(tmp_path):
     seed = random.randrange(1 << 30)
     print("seed", seed)
@@ -153,7 +149,7 @@ def test_killed_again_and_again_it_ends_with_the_same_weights(tmp_path):
     kept = [*options, f"--checkpoint={tmp_path}", "--checkpoint-every=1", "--resume"]
     kills = 0
     while True:
-        with start(kept) as p:
+        with started([DIGITS, *kept]) as p:
             for _ in range(rng.randint(2, 9)):  # lines, and so epochs; somewhere after them it is killed
                 if not p.stdout.readline():
                     break
@@ -161,6 +157,7 @@ def test_killed_again_and_again_it_ends_with_the_same_weights(tmp_path):
                 p.kill()
                 kills += 1
             rest = p.stdout.read()
+            p.wait(LIMIT_S)
         if p.returncode == 0:
             break
         assert p.returncode == -signal.SIGKILL
@@ -216,9 +213,58 @@ def test_a_damaged_checkpoint_is_named_and_refused(tmp_path):
         assert str(path) in done.stderr and "damaged" in done.stderr
         assert path.read_bytes() == bad
     path.write_bytes(good)
-    done = finish([DIGITS, *options, "--dropout=0.5"])
+
+
+@pytest.mark.parametrize("option, name, was, now", [
+    ("--hidden=32,64", "hidden", "64,32", "32,64"), ("--optimizer=sgd", "optimizer", "momentum", "sgd"),
+    ("--activation=gelu", "activation", "relu", "gelu"), ("--lr=0.1", "lr", "0.05", "0.1"),
+    ("--momentum=0.8", "momentum", "0.9", "0.8"), ("--weight_decay=0", "weight_decay", "0.01", "0"),
+    ("--dropout=0.5", "dropout", "0.2", "0.5"), ("--label_smoothing=0", "label_smoothing", "0.05", "0"),
+    ("--batch=60", "batch", "50", "60"), ("--warmup=1", "warmup", "20", "1"), ("--schedule=cosine", "schedule", "constant", "cosine"),
+    ("--augment=false", "augment", "1", "0"), ("--seed=2", "seed", "1", "2"),
+])
+def test_a_checkpoint_of_another_option_is_refused_and_the_option_is_named(kept, option, name, was, now):
+    done = finish([DIGITS, *STEADY, "--epochs=2", f"--checkpoint={kept}", "--resume", option])
     assert done.returncode == 1
-    assert str(path) in done.stderr and "other options" in done.stderr
+    assert done.stderr == f"digits: rank 0: checkpoint '{kept}/digits.ckpt': it has {name} {was}, the options say {now} " \
+                          f"(try: --{name}={was})\n"
+
+
+@pytest.fixture(scope="module", name="kept")
+def one_epoch(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("kept")
+    digits(*STEADY, "--epochs=1", f"--checkpoint={directory}")
+    return directory
+
+
+def test_a_checkpoint_of_other_images_is_refused(kept, tmp_path):
+    lines = (SOURCE / "data" / "digits.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "few.csv").write_text("".join(lines[:1000]))
+    done = finish([DIGITS, *STEADY, f"--checkpoint={kept}", "--resume", f"--data={tmp_path}/few.csv"])
+    assert done.returncode == 1 and "it has 1437 images to train, here are 800" in done.stderr
+
+
+SLOW_RANK = ["env", f"LD_PRELOAD={BUILD}/tests/fault/preload/slow_rank.so"]
+
+
+def test_a_slow_disk_of_rank_0_does_not_end_the_others(tmp_path):
+    """A checkpoint takes a second, and a limit on a wait of a minute 0.2 s."""
+    options = [*STEADY, "--epochs=4", "--checkpoint-every=1", f"--checkpoint={tmp_path}"]
+    done = finish([BUILD / "bin" / "drover", "run", "-np", 2, "--", *SLOW_RANK, "SLOW_RANK_MS=500", DIGITS, *options])
+    assert done.returncode == 0, done.stderr
+    assert weights(done.stdout) == weights(digits(*STEADY, "--epochs=4", ranks=2))
+    assert "resumed after epoch 4" in digits(*options, "--resume", ranks=2)
+
+
+def test_a_step_that_takes_long_is_completed_after_sigterm_and_saved(tmp_path):
+    """A step takes about a second, and an alarm of 10 s 0.03 s."""
+    options = ["--hidden=2048,2048", "--batch=1437", f"--checkpoint={tmp_path}"]
+    with subprocess.Popen([*SLOW_RANK, DIGITS, *options], env=clean_env(), text=True, stdout=subprocess.PIPE) as p:
+        line = p.stdout.readline()
+        p.terminate()
+        said = line + p.stdout.read()
+    assert p.returncode == 128 + signal.SIGTERM
+    assert "stopped on request; saved" in said and (tmp_path / "digits.ckpt").exists()
 
 
 def stopped_at(said):
@@ -230,13 +276,12 @@ def test_sigterm_saves_and_ends_and_training_goes_on_from_there(tmp_path):
     base = [*STEADY, "--hidden=512,512"]
     options = [*base, f"--checkpoint={tmp_path}", "--resume"]
     for turn in range(20):  # until it was hit within an epoch: right after a line, it is between two
-        with start([*options, "--epochs=1000000", "--checkpoint-every=1000000"]) as p:
-            while not p.stdout.readline().startswith("epoch"):
-                pass
+        with started([DIGITS, *options, "--epochs=1000000", "--checkpoint-every=1000000"]) as p:
+            next(line for line in p.stdout if line.startswith("epoch"))
             time.sleep(turn * 0.003)
             p.terminate()
             said = p.stdout.read()
-        assert p.returncode == 128 + signal.SIGTERM
+            assert p.wait(LIMIT_S) == 128 + signal.SIGTERM
         assert "stopped on request; saved" in said
         epoch, step = stopped_at(said)
         if step > 0:
@@ -254,7 +299,7 @@ def test_sigterm_to_one_rank_ends_all_after_the_same_step(tmp_path):
     script = f'echo $$ >{tmp_path}/pid.tmp.$OMPI_COMM_WORLD_RANK; mv {tmp_path}/pid.tmp.$OMPI_COMM_WORLD_RANK ' \
              f'{tmp_path}/pid.$OMPI_COMM_WORLD_RANK; exec "$@"'
     line = [*MPIRUN, "-np", "2", "sh", "-c", script, "sh", str(DIGITS), *options, "--epochs=1000000"]
-    with subprocess.Popen(line, env=clean_env(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+    with started(line, stderr=subprocess.PIPE) as p:
         p.stdout.readline()
         wait_until((tmp_path / "pid.1").exists, "pid.1")
         os.kill(int((tmp_path / "pid.1").read_text()), signal.SIGTERM)
@@ -270,8 +315,7 @@ def test_sigterm_to_one_rank_ends_all_after_the_same_step(tmp_path):
 def test_drover_hears_the_metrics_and_stops_it(tmp_path):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     env = {"DROVER_REPORT_FD": str(theirs.fileno()), "DROVER_CKPT_DIR": str(tmp_path), "DROVER_RESUME": "1"}
-    with ours, subprocess.Popen([str(DIGITS), *STEADY, "--epochs=1000000"], env=clean_env(**env), text=True,
-                                pass_fds=[theirs.fileno()], stdout=subprocess.PIPE) as p:
+    with ours, started([DIGITS, *STEADY, "--epochs=1000000"], clean_env(**env), pass_fds=[theirs.fileno()]) as p:
         theirs.close()
         ours.settimeout(LIMIT_S)
         told = [json.loads(ours.recv(65536)) for _ in range(3)]
@@ -279,7 +323,7 @@ def test_drover_hears_the_metrics_and_stops_it(tmp_path):
         while packet := ours.recv(65536):
             told.append(json.loads(packet))
         said = p.stdout.read()
-    assert p.returncode == 0
+        assert p.wait(LIMIT_S) == 0
     assert [m["step"] for m in told] == list(range(1, len(told) + 1))
     assert [(m["loss"], m["val_loss"], m["accuracy"]) for m in told] == \
         [pytest.approx(row, abs=1e-4) for row in curve(said)]
@@ -333,8 +377,9 @@ def test_options_may_be_written_as_a_sweep_writes_them():
 def test_a_file_that_is_missing_or_no_data_is_named(tmp_path):
     for path in (tmp_path / "none.csv", ROOT / "LICENSE"):
         done = finish([DIGITS, f"--data={path}"])
-        assert done.returncode == 1
+        assert (done.returncode, done.stdout) == (2, "")
         assert str(path) in done.stderr
+    assert "--data=FILE" in finish([DIGITS, f"--data={tmp_path}/none.csv"]).stderr
 
 
 # ---- the GPU's part -------------------------------------------------------------------------------------------------

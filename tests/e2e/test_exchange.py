@@ -184,10 +184,9 @@ def test_tensorboard_reads_hparams_and_curves(place, trials, tmp_path):
 
 
 MLFLOW = """
-import json, os, sys
-os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
+import json, sys
 from mlflow.tracking import MlflowClient
-c = MlflowClient(tracking_uri="file://" + sys.argv[1])
+c = MlflowClient(tracking_uri="sqlite:///" + sys.argv[1] + "/mlflow.db")
 e = c.get_experiment_by_name("s")
 print(json.dumps({r.info.run_name: [r.data.params, r.info.status, [[m.step, m.value] for m in c.get_metric_history(r.info.run_id, "loss")]
                                     if "loss" in r.data.metrics else []] for r in c.search_runs([e.experiment_id])}))
@@ -369,6 +368,63 @@ print("1")
     assert len(show["trials"]) == 6 and all(t["state"] == "done" for t in show["trials"]) and show["pareto"]
 
 
+# Values of every type, in every format. Drawn at random; the seed is in the name of the test.
+CHARACTERS = ["a", "b", " ", ",", '"', "'", "\\n", "\\\\", "é", "€", "😀", "#", ":", "-", "[", "{", "\\t", "%", "=", ";"]
+TEXTS = ["1e5", "007", "1", "1.0", "nan", "inf", "-inf", "true", "False", "null", "None", "yes", "~", "", " a ", "0x1F", "12:30", "1_000", "-", "[1]", "{}"]
+
+
+def random_sweep(random):
+    def text():
+        return random.choice(TEXTS) if random.random() < 0.5 else "".join(random.choice(CHARACTERS) for _ in range(random.randint(1, 8)))
+
+    def value(depth=0):
+        kind = random.randint(0, 7 if depth < 2 else 5)
+        return (text() if kind < 3 else random.choice([True, False, None]) if kind == 3 else random.randint(-9, 9) if kind == 4 else
+                random.choice([1e-7, 2.5, -0.125, 3.0, 1e17]) if kind == 5 else [value(depth + 1) for _ in range(random.randint(0, 3))] if kind == 6
+                else {random.choice("abc"): value(depth + 1)})
+
+    groups = {"k": {"min": -3, "max": 300}, "x": {"min": 1e-9, "max": 1e9}, "q": {"distribution": "q_uniform", "min": 0, "max": 9, "q": 0.1},
+              "state": {"values": [value() for _ in range(6)]}, "value": {"value": value()}, "lr": {"min": 0.0, "max": 1.0},
+              "opt": {"parameters": {"name": {"values": [value() for _ in range(6)]}, "deep": {"parameters": {"n1-x": {"values": [value(), value()]}}}}}}
+    return {"method": "random", "run_cap": 12, "metrics": [{"name": "my/acc é", "goal": "maximize"}, {"name": "lr", "goal": "minimize"}],
+            "parameters": groups, "drover": {"seed": random.randint(0, 99), "value": random.choice(["best", "last"]), "parallel": 4}}
+
+
+def exactly(trials):
+    return [json.dumps([t["id"], t["state"], t["params"], t["value"]], sort_keys=True) for t in sorted(trials, key=lambda t: t["id"])]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_values_come_back_as_they_were(place, tmp_path, seed):
+    import random
+    rng, name = random.Random(seed), f"any{seed}"
+    place.script("any.sh", """
+for step in 1 2 3; do echo "{\\"step\\": $step, \\"my/acc é\\": $(( (DROVER_TRIAL_ID * 7 + step * 5) % 11 )).5, \\"lr\\": $step}"; done
+""")
+    text = json.dumps({**random_sweep(rng), "command": ["sh", "any.sh"]}, ensure_ascii=False)
+    (place.path / f"{name}.yaml").write_text(text)
+    done = place.run(f"{name}.yaml", "-q")
+    assert done.returncode == 0, done.stderr
+    before = place.show(name)
+    drover(place, "export", name, "--jsonl", str(tmp_path / "l.jsonl"), "--csv", str(tmp_path / "c.csv"))
+    for form, file in (("jsonl", "l.jsonl"), ("csv", "c.csv")):
+        drover(place, "import", f"--{form}", str(tmp_path / file), "--name", f"{name}-{form}", *(["--goal", "maximize"] if form == "csv" else []))
+        again = place.show(f"{name}-{form}")
+        assert exactly(again["trials"]) == exactly(before["trials"]), (seed, form)
+        assert again["best"]["id"] == before["best"]["id"], (seed, form)
+    lines = [json.loads(line) for line in drover(place, "export", f"{name}-jsonl", "--jsonl", "-").splitlines()]
+    wanted = [json.loads(line) for line in open(tmp_path / "l.jsonl")]
+    for key in ("curves", "metrics", "goals", "ended_ms", "seconds"):
+        assert [t[key] for t in lines] == [t[key] for t in wanted], (seed, key)
+
+
+def test_names_that_a_sweep_file_does_not_allow_are_changed_and_said(place, tmp_path):
+    (tmp_path / "n.csv").write_text("learning rate,1x,loss,é!,_1x\n0.1,2,0.5,a,7\n0.2,3.0,0.4,b,8\n")
+    said = drover(place, "import", "--csv", str(tmp_path / "n.csv"), "--metric", "loss", "--params", "learning rate,1x,é!,_1x", "--name", "named")
+    assert "parameter 'learning rate' is learning_rate here" in said and "parameter '1x' is _1x_ here" in said
+    assert place.show("named")["best"]["params"] == {"learning_rate": 0.2, "_1x_": 3, "___": "b", "_1x": 8}
+
+
 # ---- Python -------------------------------------------------------------------------------------------------------------
 
 def python(place, code, path=DROVER.parents[1] / "share/drover"):
@@ -419,3 +475,37 @@ except ValueError as error:
     print(json.dumps(str(error)))
 """)
     assert "x" in wrong
+
+
+def test_python_takes_numbers_of_any_type_and_the_trial_it_gave(place):
+    assert python(place, """
+class Int64:
+    def __init__(self, v): self.v = v
+    def __index__(self): return self.v
+    def __float__(self): return float(self.v)
+class Float32:
+    def __init__(self, v): self.v = v
+    def __float__(self): return self.v
+class Array:
+    def tolist(self): return [64, 32]
+class Bool:
+    def tolist(self): return True
+space = {"x": {"min": 0.0, "max": 1.0}, "k": {"min": Int64(1), "max": Int64(9)}, "l": {"values": [Array(), [1]]}, "b": {"values": [Bool(), False]}}
+with drover.Study(space, seed=Int64(3), budget=Int64(9)) as study:
+    ids = [t["id"] for t in study.ask(Int64(2))]
+    study.report(Int64(0), Float32(0.5), step=Int64(1))
+    study.tell(Int64(0), Float32(0.5))
+    elsewhere = study.tell({"x": Float32(0.25), "k": Int64(3), "l": Array(), "b": Bool()}, Int64(7))
+    trial = study.ask()[0]
+    study.report(trial, 0.25, step=1)
+    told = study.tell(trial, 0.125)
+    try:
+        study.tell(study.best(), 1.0)
+    except ValueError as error:
+        again = str(error)
+    try:
+        study.tell({"x": object()}, 1.0)
+    except TypeError as error:
+        unknown = str(error)
+    print(json.dumps([ids, elsewhere, told == trial["id"], study.best()["id"] == told, "ended" in again, "not a value" in unknown]))
+""") == [[0, 1], 2, True, True, True, True]

@@ -18,6 +18,8 @@ import json
 from pynvml import *
 nvmlInit()
 g, other = nvmlDeviceGetHandleByIndex(1), nvmlDeviceGetHandleByIndex(3)
+events = nvmlEventSetCreate()
+nvmlDeviceRegisterEvents(g, nvmlEventTypeXidCriticalError, events)
 fabric = c_nvmlGpuFabricInfoV_t()
 for version in nvmlGpuFabricInfo_v2, nvmlGpuFabricInfo_v3:
     fabric = c_nvmlGpuFabricInfo_v2_t() if version == nvmlGpuFabricInfo_v2 else c_nvmlGpuFabricInfo_v3_t()
@@ -75,6 +77,7 @@ print(json.dumps(dict(
     nvlinks=[nvmlDeviceGetNvLinkState(g, link) for link in range(NVML_NVLINK_MAX_LINKS)],
     ends=[nvmlDeviceGetNvLinkRemoteDeviceType(g, 0), nvmlDeviceGetNvLinkRemoteDeviceType(g, 7),
           nvmlDeviceGetNvLinkRemotePciInfo(g, 7).bus],
+    xids=[[nvmlDeviceGetUUID(e.device), e.eventType, e.eventData] for e in (nvmlEventSetWait_v2(events, 0) for _ in range(2))],
     p2p=[nvmlDeviceGetP2PStatus(g, other, 0),  # NVML_P2P_CAPS_INDEX_READ, which the bindings define as a tuple
          nvmlDeviceGetP2PStatus(other, g, 0)],
 )))
@@ -138,6 +141,7 @@ gpu 1 nvlink_errors4 11
 gpu 1 nvlink5 down
 gpu 1 nvlink7 0f
 gpu 1 p2p3 4
+gpu 1 xid 48,45
 """
 
 WANTED = {
@@ -151,6 +155,7 @@ WANTED = {
     "remapped": [1, 2, 1, 1], "capability": [10, 3], "fields": [[0, 1], [0, 5], [0, 3], [0, 3], [3, 0]],
     "recovery_action": 3, "tlimit": -5, "nvlink_errors": [11, 0],
     "nvlinks": [1] * 5 + [0] + [1] * 12, "ends": [2, 0, 0x0f], "p2p": [4, 0],
+    "xids": [["GPU-77", 8, 48], ["GPU-77", 8, 45]],
 }
 
 

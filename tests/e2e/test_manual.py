@@ -133,3 +133,19 @@ def test_fish_completes_options_and_values():
     assert "--oversubscribe" in offered("drover run --over")
     assert {"show", "best"} <= set(offered("drover sweep "))
     assert "--csv" in offered("drover sweep show --c")
+
+
+def test_bash_completes_the_names_of_sweeps(tmp_path):
+    for name in "sweeps/mine", "sweeps/yours", "elsewhere/other":
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "sweep.db").touch()
+    (tmp_path / "sweeps/no_sweep").mkdir()
+    (tmp_path / "mine.yaml").touch()
+    named = [["sweep", c] for c in ("show", "best", "logs", "stop", "cancel", "pause", "resume", "retry", "add", "rm")]
+    for command in [*named, ["report"], ["export"]]:
+        assert completed("drover", *command, "", cwd=tmp_path) == ["mine", "yours"], command
+    assert completed("drover", "sweep", "show", "--top", "3", "m", cwd=tmp_path) == ["mine"]
+    assert completed("drover", "sweep", "show", "--dir", "elsewhere", "", cwd=tmp_path) == ["other"]
+    assert completed("drover", "sweep", "show", "--dir", "=", "elsewhere", "", cwd=tmp_path) == ["other"]
+    assert completed("drover", "sweep", "show", "mine", "", cwd=tmp_path) == []
+    assert completed("drover", "sweep", "mi", cwd=tmp_path) == ["mine.yaml"]

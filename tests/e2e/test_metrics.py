@@ -115,6 +115,20 @@ def test_a_job_its_ranks_and_its_gpus_are_served(place):
     place.nothing_runs()
 
 
+@pytest.mark.parametrize("memory", [1, 0])
+def test_work_of_a_gpu_is_activity_and_kernels_that_only_wait_are_not(place, memory):
+    """NCCL's kernels that wait: 100 %, and no use of memory. The energy counts the samples."""
+    (place.path / "machine").write_text("gpus 2\ngpu all utilization 100\ngpu all energy 0+1\n"
+                                        f"gpu 1 memory_utilization {memory}\n")
+    job, url = start_run(place, "sh", "-c", WAIT)
+    found = wait_until(lambda: (lambda v: v if (one(v, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION") or 0) >= 3 else None)(values(url)),
+                       "four samples")
+    silent_s = one(found, "drover_job_last_activity_time_seconds") - one(found, "drover_job_start_time_seconds")
+    assert silent_s >= 1 if memory else silent_s == 0
+    (place.path / "go").touch()
+    assert job.wait(20) == 0
+
+
 def test_only_get_of_metrics_is_answered_and_clients_cannot_hold_a_job_up(place):
     job, url = start_run(place, "sh", "-c", WAIT)
     status, headers, text = get(url)
@@ -221,7 +235,9 @@ def test_prometheus_scrapes_a_running_sweep_and_the_idle_alert_fires(place):
     place.started.append(worker)
     of_worker = url_in(place.path / "worker.txt")
     server, api = prometheus(place, [url, of_worker])
-    job, of_job = start_run(place, "--deadline", "1h", "--budget", "5gpuh", "sh", "-c", WAIT)
+    place.env["DROVER_FAKE_GPU_USERS"] = str(place.path / "users")
+    uses_gpu = "test -e show && test ! -e users && echo GPU-00000000-0000-0000-0000-000000000000 $$ 100 >users; "
+    job, of_job = start_run(place, "--deadline", "1h", "--budget", "5gpuh", "sh", "-c", WAIT.replace("do ", f"do {uses_gpu}"))
 
     def settled():
         s, w = values(url), values(of_worker)
@@ -239,17 +255,20 @@ def test_prometheus_scrapes_a_running_sweep_and_the_idle_alert_fires(place):
     assert (one(w, "drover_worker_slots"), one(w, "drover_worker_info")) == (1, 1)
     assert not re.search(r'\btrial(_id)?="', "".join([*s, *w])), "a label per trial"
 
+    (place.path / "show").touch()
+    wait_until(lambda: one(values(of_job), "drover_gpu_job_memory_bytes") == 100 << 20, "the memory of a rank")
     texts = [get(u)[2] for u in (url, of_worker, of_job)]
     for text in texts:  # dcgm-exporter's labels are not Prometheus' style
         promtool("check", "metrics", stdin="".join(x + "\n" for x in text.splitlines() if "DCGM_FI_" not in x))
     served = {m for text in texts for m in re.findall(r"^# TYPE (\S+)", text, re.M)}
     rows = set(re.findall(r'^    \[METRICS_\w+\] = \{"(\w+)"', (SHARE / "metrics_text.c").read_text(), re.M))
     rows |= set(re.findall(r'\.metric = \{"(\w+)"', (SHARE.parent / "gpu/gpu_facts.c").read_text()))
-    assert served == rows, "a metric that no command serves"
+    rows_while_it_runs = rows - {"drover_job_exit_status"}
+    assert served == rows_while_it_runs, "a metric that no command serves"
     documented = re.findall(r"^\| `((?:drover_|DCGM_)\w+)`", (ROOT / "docs/metrics.md").read_text(), re.M)
     assert sorted(documented) == sorted(rows)
     used = {n for f in ("grafana.json", "alerts.yml") for n in NAME.findall((SHARE / f).read_text())}
-    assert used <= served, f"not served: {used - served}"
+    assert used <= rows, f"not served: {used - rows}"
 
     worker.send_signal(signal.SIGKILL)
     wait_until(lambda: one(values(url), "drover_sweep_workers_lost_total") == 1, "the lost worker", 20)
@@ -262,6 +281,56 @@ def test_prometheus_scrapes_a_running_sweep_and_the_idle_alert_fires(place):
     assert coordinator.wait(40) == 0, place.said()
     server.send_signal(signal.SIGTERM)
     assert server.wait(20) == 0
+
+
+@needs_prometheus
+def test_a_hang_and_the_failure_are_scraped_after_the_end_and_their_alerts_fire(place):
+    job, url = start_run(place, "--hang-timeout", "3", "sh", "-c", f"echo started; {WAIT}; sleep 100")
+    server, api = prometheus(place, [url])
+    wait_until(lambda: ask(api, "drover_job_hangs_total == 0"), "the first scrapes")
+    (place.path / "go").touch()  # from now on no rank does anything
+    assert job.wait(60) == 124, (place.path / "run.txt").read_text()
+    assert "metrics are served until the next scrape, for " in (place.path / "run.txt").read_text()
+    for alert in ("DroverJobHang", "DroverJobFailed"):
+        wait_until(lambda a=alert: ask(api, f'ALERTS{{alertname="{a}",alertstate="firing"}}'), alert)
+    assert ask(api, "max_over_time(drover_job_exit_status[5m])")[0]["value"][1] == "124"
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(20) == 0
+    place.nothing_runs()
+
+
+def test_a_failed_job_without_a_scraper_ends_at_once_and_a_signal_ends_the_wait(place):
+    fails = ["sh", "-c", f"{WAIT}; exit 3"]
+    (place.path / "go").touch()
+    job, _ = start_run(place, *fails)
+    assert job.wait(20) == 3 and "until the next scrape" not in (place.path / "run.txt").read_text()
+    (place.path / "go").unlink()
+    job, url = start_run(place, *fails)
+    assert one(values(url), "drover_job_exit_status") is None
+    (place.path / "go").touch()
+    wait_until(lambda: "until the next scrape, for 60 s" in (place.path / "run.txt").read_text(), "the wait")
+    job.send_signal(signal.SIGINT)
+    assert job.wait(20) == 3
+    place.nothing_runs()
+
+
+def test_a_file_for_node_exporter_has_the_state_of_a_job_that_is_over(place):
+    file = place.path / "job.prom"
+    done = subprocess.run([DROVER, "run", "--metrics-file", file, "-np", "2", "--max-restarts", "1", "sh", "-c",
+                           'echo x; [ $RANK = 0 ] && exit 7; sleep 60'],
+                          cwd=place.path, env=place.env, text=True, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 7, done.stderr
+    text = file.read_text()
+    found = {k.split("{")[0]: v for k, v in (line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")}
+    assert found["drover_job_exit_status"] == "7" and found["drover_job_ranks_running"] == "0"
+    assert found["drover_job_restarts_total"] == "1" and int(found["drover_job_rank_failures_total"]) >= 2
+    assert file.stat().st_mode & 0o777 == 0o644
+    if program("promtool"):
+        promtool("check", "metrics", stdin=text)
+    refused = subprocess.run([DROVER, "run", "--metrics-file", "none/job.prom", "touch", "started"], cwd=place.path,
+                             env=place.env, text=True, capture_output=True, timeout=60, check=False)
+    assert refused.returncode == 1 and "--metrics-file none/job.prom: No such file or directory" in refused.stderr
+    assert not (place.path / "started").exists()
 
 
 @needs_prometheus

@@ -211,6 +211,16 @@ def test_colours_have_contrast(page):
     page.clean()
 
 
+def test_the_worst_of_a_few_trials_stands_at_its_value(page):
+    """Only from 51 trials on the worst 2 % share the end of the axis."""
+    page("goto", hash="#sweep=finished&view=overview")
+    assert page("eval", js="drover.study.valueAxis(false).lo === drover.study.get('value')[drover.study.order.at(-1)]")
+    axis = """(n => { const s = Object.assign(Object.create(Object.getPrototypeOf(drover.study)), { order: Uint32Array.from({ length: n }, (_, i) => i),
+        get: () => Float64Array.from({ length: n }, (_, i) => i + 1) }); return s.valueAxis(false).lo })"""
+    assert [page("eval", js=f"{axis}({n})") for n in (2, 8, 50, 51, 101)] == [2, 8, 50, 50, 99]
+    page.clean()
+
+
 def test_a_brush_selects_for_all_views_and_the_address_restores_it(page):
     page("goto", hash="#sweep=finished&view=parallel")
     page("drag", on="g.axis:has(text.name:text('lr')) .overlay", **{"from": [.5, .99], "to": [.5, .5]})

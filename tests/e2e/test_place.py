@@ -182,6 +182,53 @@ def test_a_busy_gpu_is_waited_for_with_one_line_and_until_the_timeout(machine):
     assert waiting.communicate(timeout=60)[0] == b"started\n" and waiting.returncode == 0
 
 
+# ---- the queue -------------------------------------------------------------------------------------------------------
+
+
+def wait_in_order(m, jobs, more=""):
+    """Starts jobs that wait, one after the other: [process]."""
+    started = []
+    for k, (gpus, line) in enumerate(jobs):
+        p = m.start("place", m.job(f"memory: 1G\nnum_gpus: {gpus}\ntimeout: 100\n{more}", f"{k}.yaml"), "--", "sh", "-c", line)
+        wait_until(lambda p=p: b"waiting up to" in p.stderr.readline(), "the line of a job that waits")
+        started.append(p)
+    return started
+
+
+def test_jobs_that_wait_are_served_in_the_order_of_their_arrival(machine):
+    m = machine("a100")
+    first, _ = start_placed(m)
+    waiting = wait_in_order(m, [(1, f"echo {k} >>order") for k in range(6)])
+    first.terminate()
+    assert [p.wait(60) for p in waiting] == [0] * 6
+    assert (m.runner.cwd / "order").read_text().split() == list("012345")
+
+
+def test_small_jobs_do_not_overtake_one_that_waits_for_several_gpus(machine):
+    """The job of two GPUs waits for the first one; jobs of one GPU, which the second could serve, come later."""
+    m = machine("a100", "a100", "3090")
+    first, _ = start_placed(m, "memory: 1G\ngpu_type: a100\n")
+    large, small = wait_in_order(m, [(2, "test $RANK != 0 || echo large >>order"), (1, "echo small >>order")], "gpu_type: a100\n")
+    listed = m.place(m.job("memory: 1G\n", "look.yaml"), "--dry-run").stdout
+    assert "GPU1" in listed and listed.count("not selected: reserved for a job that waits for it") == 1, listed
+    done = m.place(m.job("memory: 1G\ngpu_type: RTX 3090\n", "other.yaml"), "--", "echo", "at once")
+    assert done.stdout == "at once\n", done.stderr  # the large job cannot use this GPU
+    late = m.place(m.job("memory: 1G\ngpu_type: a100\n", "late.yaml"), "--", "true")
+    assert late.returncode == 1 and "1 locked by a placed job; 1 reserved for a job that waits for it" in late.stderr, late.stderr
+    first.terminate()
+    assert large.wait(60) == 0 and small.wait(60) == 0
+    assert (m.runner.cwd / "order").read_text().split() == ["large", "small"]
+
+
+def test_a_job_that_is_killed_while_it_waits_leaves_its_place(machine):
+    m = machine("a100", "a100")
+    first, _ = start_placed(m)
+    large, small = wait_in_order(m, [(2, "true"), (1, "echo started")])
+    large.kill()
+    assert small.communicate(timeout=60)[0] == b"started\n"
+    first.terminate()
+
+
 # ---- locks -----------------------------------------------------------------------------------------------------------
 
 
@@ -189,9 +236,9 @@ def locked(m, gpu=0):
     return m.choice(m.job("framework: own\n", "look.yaml"))["gpus"][gpu]["reason"].startswith("not selected: locked")
 
 
-def start_placed(m):
+def start_placed(m, text="memory: 1G\n"):
     """A placed job whose rank prints its pid and sleeps: (process, pid of the rank)."""
-    p = m.start("place", m.job("memory: 1G\n"), "--", "sh", "-c", "echo $$; exec sleep 1000")
+    p = m.start("place", m.job(text), "--", "sh", "-c", "echo $$; exec sleep 1000")
     return p, int(p.stdout.readline())
 
 
@@ -214,6 +261,64 @@ def test_a_placed_job_is_named_and_others_go_elsewhere(machine):
     assert not locked(m)
     plain = m.runner.run("run", "-np", "2", "true", env=m.env)
     assert "locked" not in plain.stderr
+
+
+CONTAINER = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc",
+             "sh", "-c", 'ip link set lo up; exec "$@"', "sh"]
+
+
+def in_container(m, *args):
+    return subprocess.run([*CONTAINER, DROVER, "place", *args], cwd=m.runner.cwd, env={**m.runner.env, **m.env}, text=True,
+                          capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
+
+
+@pytest.mark.skipif(subprocess.run([*CONTAINER, "ip", "link"], capture_output=True, check=False).returncode != 0,
+                    reason="no network and process namespaces")
+def test_containers_see_each_others_locks(machine):
+    """A container of today has its own network, and the host's NVML library."""
+    m = machine("a100", "a100")
+    with subprocess.Popen([*CONTAINER, DROVER, "place", m.job("memory: 1G\n"), "--", "sh", "-c", "echo up; exec sleep 1000"],
+                          cwd=m.runner.cwd, env={**m.runner.env, **m.env}, stdout=subprocess.PIPE,
+                          stdin=subprocess.DEVNULL) as first:
+        assert first.stdout.readline() == b"up\n"
+        assert "locked by a placed job: the placed job of another container" in m.place("job.yaml", "--dry-run").stdout
+        assert m.selected("job.yaml") == [1]
+        second = in_container(m, "job.yaml", "--", "sh", "-c", "echo on $CUDA_VISIBLE_DEVICES")
+        assert second.stdout == "on 1\n", second.stderr
+        plain = m.runner.run("run", "-np", "2", "true", env=m.env)
+        assert plain.returncode == 0 and "GPU0 is locked by the placed job of another container" in plain.stderr
+        first.kill()
+    wait_until(lambda: not locked(m), "the lock's end", 10)
+    held, _ = start_placed(m)
+    assert "the placed job of another container" in in_container(m, "job.yaml", "--dry-run").stdout
+    held.terminate()
+    held.wait()
+    together = [subprocess.Popen([*CONTAINER, DROVER, "place", "job.yaml", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; sleep 3"],
+                                 cwd=m.runner.cwd, env={**m.runner.env, **m.env}, stdout=subprocess.PIPE,
+                                 stdin=subprocess.DEVNULL, text=True) for _ in range(2)]
+    assert sorted(p.communicate(timeout=60)[0] for p in together) == ["0\n", "1\n"]
+
+
+SQUAT = """
+import os, socket, sys
+os.setgid(65534), os.setuid(65534)
+held = [socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in sys.argv[1:]]
+for s, name in zip(held, sys.argv[1:]):
+    s.bind("\\0" + name)
+print("bound", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_holds_no_lock_in_the_name_of_somebody_elses_process(machine):
+    m = machine("a100")
+    names = [f"drover-gpu/{m.uuids[0]}", f"drover-gpu/{os.getpid()}.01234567/{m.uuids[0]}", f"drover-gpu/1.01234567/{m.uuids[0]}"]
+    with subprocess.Popen(["/usr/bin/python3", "-c", SQUAT, *names], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as squatter:
+        assert squatter.stdout.readline() == b"bound\n"
+        done = m.place(m.job("memory: 1G\n"), "--", "echo", "started")
+        assert done.stdout == "started\n", done.stderr
+        squatter.stdin.close()
 
 
 def test_a_job_inside_of_a_placed_job_is_not_warned_of_its_own_lock(machine):

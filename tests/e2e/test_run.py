@@ -75,6 +75,43 @@ def test_a_variable_passed_by_name_overrides_what_drover_sets(drover):
     assert done.returncode == 2 and "MASTER_PORT" in done.stderr
 
 
+def test_ranks_have_no_rank_of_another_launcher(drover):
+    theirs = ["PALS_LOCAL_RANKID", "JSM_NAMESPACE_LOCAL_RANK", "FLUX_TASK_LOCAL_ID", "MV2_COMM_WORLD_LOCAL_RANK", "MPT_LRANK",
+              "ALPS_APP_PE", "HOROVOD_LOCAL_RANK"]
+    ranks = env_of_ranks(drover, "-np", "2", env={name: "0" for name in theirs})
+    assert [name for env in ranks.values() for name in theirs if name in env] == []
+
+
+REFUSES_BINDING = """
+import ctypes, os, struct, sys
+SCHED_SETAFFINITY = 203  # on x86-64
+code = b"".join(struct.pack("HBBI", *i) for i in [(0x20, 0, 0, 0), (0x15, 0, 1, SCHED_SETAFFINITY), (6, 0, 0, 0x00050001),
+                                                   (6, 0, 0, 0x7fff0000)])
+text = ctypes.create_string_buffer(code)
+class Filter(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+libc = ctypes.CDLL(None)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(Filter(4, ctypes.addressof(text))), 0, 0):
+    sys.exit(77)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter has the system call's number on x86-64")
+def test_a_sandbox_that_refuses_to_bind_runs_jobs_that_need_not_be_bound(drover, tmp_path):
+    (tmp_path / "sandbox.py").write_text(REFUSES_BINDING)
+    inside = ["/usr/bin/python3", "sandbox.py", DROVER, "run", "-np", "2", "--oversubscribe"]
+
+    def run(*args):
+        return subprocess.run([*inside, *args], cwd=tmp_path, env=drover.env, text=True, capture_output=True, timeout=60, check=False)
+    if run("--dry-run", "true").returncode == 77:
+        pytest.skip("no seccomp filter can be set")
+    done = run("echo", "hi")
+    assert (done.returncode, done.stdout) == (0, "hi\nhi\n"), done.stderr
+    done = run("--bind-to", "core", "echo", "hi")
+    assert done.returncode == 126 and "Operation not permitted" in done.stderr
+
+
 def test_mca_is_a_variable_of_open_mpi(drover):
     ranks = env_of_ranks(drover, "-np", "1", "--mca", "btl", "tcp,self", "-mca", "x_y", "z")
     assert ranks[0]["OMPI_MCA_btl"] == "tcp,self" and ranks[0]["OMPI_MCA_x_y"] == "z"
@@ -99,6 +136,18 @@ def test_a_python_file_is_run_with_python(drover, tmp_path):
     (tmp_path / "t.py").write_text("import os, sys\nprint(os.environ['RANK'], sys.argv[1:])\n")
     done = drover.run("run", "-np", "1", "t.py", "--lr", "0.1")
     assert (done.returncode, done.stdout) == (0, "0 ['--lr', '0.1']\n"), done.stderr
+
+
+@pytest.mark.parametrize("name", ["./t.py", "t.py", "sub/t.py"])
+def test_an_executable_script_chooses_its_interpreter(drover, tmp_path, name):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / name).write_text("#!/bin/sh\necho by sh $1\n")
+    (tmp_path / name).chmod(0o755)
+    assert drover.run("run", "-np", "1", name, "x").stdout == "by sh x\n"
+    (tmp_path / name).write_text("#!/bin/sh\r\nprint('by python')\n")  # no kernel finds such an interpreter
+    assert drover.run("run", "-np", "1", name).stdout == "by python\n"
+    (tmp_path / name).write_text("print('by python')\n")
+    assert drover.run("run", "-np", "1", name).stdout == "by python\n"
 
 
 def test_mpiruns_usual_options_are_understood(drover):

@@ -94,13 +94,19 @@ def test_another_size_that_ends_the_rank_at_once_is_named(drover, stuck):
 
 
 def serve_ras(server, asked):
-    """NCCL's text protocol, as its client sees it."""
+    """NCCL's text protocol, as its client sees it, of a version without JSON: two queries."""
     server.settimeout(30)
-    with server.accept()[0] as s, s.makefile("rw", newline="\n") as f:
-        for answer in ("SERVER PROTOCOL 2\n", "OK\n", "NCCL version 2.28.9\n\nJob summary\n  2 nodes, all well\n"):
-            asked.append(f.readline())
-            f.write(answer)
-            f.flush()
+    for _ in range(2):
+        with server.accept()[0] as s, s.makefile("rw", newline="\n") as f:
+            answer_ras(f, asked)
+
+
+def answer_ras(f, asked):
+    for answer in ("SERVER PROTOCOL 2\n", "ERROR: Unknown command 'SET FORMAT json'\n", "OK\n",
+                   "NCCL version 2.28.9\n\nJob summary\n  2 nodes, all well\n"):
+        asked.append(f.readline())
+        f.write(answer)
+        f.flush()
 
 
 def test_what_nccls_ras_says_is_in_the_report(drover):
@@ -113,7 +119,15 @@ def test_what_nccls_ras_says_is_in_the_report(drover):
         thread.join()
     assert done.returncode == 124
     assert "  NCCL RAS reports:\n    NCCL version 2.28.9\n    \n    Job summary\n      2 nodes, all well\n" in done.stderr
-    assert asked == ["CLIENT PROTOCOL 2\n", "TIMEOUT 4\n", "STATUS\n"]
+    assert asked == 2 * ["CLIENT PROTOCOL 2\n", "SET FORMAT json\n", "TIMEOUT 10\n", "VERBOSE STATUS\n"]
+
+
+def test_each_job_with_a_hang_timeout_has_its_own_ras(drover):
+    show = ["sh", "-c", "echo ${NCCL_RAS_ADDR-none}"]
+    own = drover.run("run", "-np", "1", "--hang-timeout", "60", *show).stdout
+    assert re.fullmatch(r"localhost:2\d{4}\n", own)
+    assert drover.run("run", "-np", "1", "--hang-timeout", "60", *show, env={"NCCL_RAS_ADDR": "[::1]:3"}).stdout == "[::1]:3\n"
+    assert drover.run("run", "-np", "1", *show).stdout == "none\n"
 
 
 def test_a_ras_that_nobody_serves_or_that_is_silent_holds_nothing_up_for_long(drover):

@@ -28,7 +28,7 @@ def name(pid):
     try:
         with open(f"/proc/{pid}/comm", encoding="ascii") as f:
             return f.read().strip()
-    except FileNotFoundError:
+    except OSError:  # it has ended, perhaps while this read
         return None
 
 
@@ -224,6 +224,26 @@ def test_user_signals_reach_every_rank_and_the_job_goes_on(drover):
     assert (job.returncode, out) == (0, b"usr2\n" * 3)
 
 
+@pytest.mark.parametrize("options", [["--keep-going"], ["-disable-auto-cleanup"]])
+def test_a_job_that_keeps_going_ends_with_its_ranks(drover, tmp_path, options):
+    line = "[ $RANK = 1 ] && exit 7; sleep 0.3; touch done.$RANK"
+    done = drover.run(*RUN, "-np", "3", *options, "sh", "-c", line)
+    assert done.returncode == 7 and "rank 1 on" in done.stderr, done.stderr
+    assert (tmp_path / "done.0").exists() and (tmp_path / "done.2").exists()
+    done = drover.run(*RUN, "-np", "2", *options, "sh", "-c", "[ $RANK = 0 ] && kill -9 $$; exec sleep 100")
+    assert done.returncode == 137
+
+
+@pytest.mark.parametrize("sent", ["XCPU", "ALRM", "XFSZ", "PROF", "VTALRM", "PWR"])
+def test_what_batch_systems_and_limits_send_reaches_every_rank(drover, sent):
+    job = drover.start(*RUN, "-np", "2", "bash", "-c",
+                       f"trap 'sleep 0.1; echo saved; exit 0' {sent}; echo up; while :; do sleep 0.02; done")
+    assert [job.stdout.readline() for _ in range(2)] == [b"up\n"] * 2
+    job.send_signal(getattr(signal, f"SIG{sent}"))
+    out, _ = job.communicate(timeout=10)
+    assert (job.returncode, out) == (0, b"saved\n" * 2)
+
+
 def test_what_the_shell_ignores_stays_ignored(drover):
     with subprocess.Popen(["sh", "-c", f"trap '' HUP; exec {DROVER} run -np 1 sh -c 'echo up; read x; echo $x'"],
                           env=drover.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as job:
@@ -301,7 +321,8 @@ def test_a_killed_guardian_takes_its_ranks_along_and_is_reported(drover):
     ranks_running(drover, 4)
     os.kill(family_of(drover, job.pid)[0], signal.SIGKILL)
     _, err = job.communicate(timeout=10)
-    assert job.returncode == 137 and b"guardian" in err
+    assert job.returncode == 137 and b"the job was stopped: drover's guardian process was killed" in err, err
+    assert b"rank" not in err.replace(b"all ranks with it", b""), err
     drover.nothing_left()
 
 

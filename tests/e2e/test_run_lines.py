@@ -111,8 +111,10 @@ LINES = [
     ("torchrun --nproc-per-node 2 --nnodes 1 --node_rank 0 --master_addr localhost --master_port 29501 train.py", 2, {}),
     ("torchrun --nnodes=2 --nproc_per_node=2 --node_rank=1 --master_addr=10.0.0.1 --master_port=1234 train.py", 2,
      {"WORLD_SIZE": "4", "MASTER_ADDR": "10.0.0.1", "GROUP_WORLD_SIZE": "2"}),
-    ("torchrun --nnodes 2 --nproc_per_node 2 --node_rank 0 --rdzv_id 7 --rdzv_backend c10d --rdzv_endpoint head:29400 "
+    ("torchrun --nnodes 2 --nproc_per_node 2 --node_rank 0 --rdzv_id 7 --rdzv_backend static --rdzv_endpoint head:29400 "
      "--rdzv_conf timeout=900 train.py", 2, {"WORLD_SIZE": "4", "MASTER_ADDR": "head", "TORCHELASTIC_RUN_ID": "7"}),
+    ("torchrun --nnodes 2 --nproc_per_node 2 --node_rank 0 --rdzv_id 7 --rdzv_backend c10d --rdzv_endpoint head:29400 "
+     "--rdzv_conf timeout=900 train.py", 2, {"WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "7"}),  # as far as it is known
     ("torchrun --max_restarts 3 --monitor_interval 5 --start_method spawn --role trainer -m pkg.train --x", 1,
      {"ROLE_NAME": "trainer"}),
     ("torchrun --nnodes 2 --nproc-per-node 4 --hostfile hosts train.py", TWO, {}),
@@ -313,7 +315,8 @@ def test_torchruns_options_come_from_the_environment_too(drover, tmp_path):
     ("torchrun -t 0:1,x t.py", ["--tee", "'x'"]),
     ("torchrun -m --no-python t.py", ["--module"]),
     ("torchrun --nprok_per_node 2 t.py", ["--nprok_per_node", "try: --nproc-per-node"]),
-    ("torchrun", ["the program is missing"]),
+    ("torchrun", ["the script is missing", "torchrun --nproc-per-node 2 train.py"]),
+    ("mpirun -np 2 -m pkg.train", ["'-m'", "python3 -m MODULE", "drover torchrun -m"]),
 ])
 def test_what_cannot_be_meant_is_said(drover, tmp_path, line, words):
     done = plan(drover, line, tmp_path, tail="--dry-run")

@@ -28,6 +28,7 @@ def launch(request, drover, tmp_path):
         env = {**drover.env, "HOME": str(tmp_path), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return subprocess.run([program, *args], cwd=tmp_path, env={**env, **variables}, text=True, timeout=60, check=False,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    run.is_open_mpi = program == MPIRUN
     return run
 
 
@@ -90,6 +91,22 @@ def test_streams_are_merged_and_bindings_reported_as_parameters_say(launch):
     assert done.stdout == "e\n", done.stderr
     done = launch("-np", "1", "echo", "hi", OMPI_MCA_hwloc_base_report_bindings="1")
     assert done.stdout == "hi\n" and done.stderr
+
+
+@pytest.mark.parametrize("how", ["option", "variable"])
+def test_a_rank_that_fails_leaves_the_others_alone_as_a_parameter_says(launch, how):
+    options = ["--mca", "orte_abort_on_non_zero_status", "0"] if how == "option" else []
+    variables = {} if options else {"OMPI_MCA_orte_abort_on_non_zero_status": "false"}
+    line = "[ $OMPI_COMM_WORLD_RANK = 0 ] && exit 3; sleep 0.5; echo finished"
+    done = launch("--oversubscribe", "-np", "2", *options, "sh", "-c", line, **variables)
+    assert done.stdout == "finished\n", done.stderr
+    assert done.returncode == (0 if launch.is_open_mpi else 3)  # Open MPI 4.1 forgets the status
+
+
+def test_the_launchers_own_variable_limits_the_time(launch):
+    done = launch("-np", "1", "sleep", "30", MPIEXEC_TIMEOUT="1")
+    assert done.returncode not in (0, 143), done.stderr
+    assert "1 s" in done.stderr or "timeout" in done.stderr.lower(), done.stderr
 
 
 def test_a_parameter_that_drover_cannot_apply_is_named(drover, tmp_path):

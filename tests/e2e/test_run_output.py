@@ -39,44 +39,45 @@ int main(int argc, char **argv)
 """
 
 
-def check_lines(text, ranks, lines):
-    """Every line whole, each rank's in its order, none missing. On a busy machine a rank may stop for 100 ms in the middle
-    of a line: then the beginning of the line is there as well, and counts only if the line does not follow."""
-    of = [[] for _ in range(ranks)]
+def check_lines(text, alone):
+    """Each rank's lines in their order, each byte once. On a busy machine a rank may stop for 100 ms in the middle of a line:
+    then its rest is on a line of its own, with a tag."""
+    of = [[] for _ in alone]
     for line in text.splitlines():
-        rank = int(line[0])
-        if of[rank] and line.startswith(of[rank][-1]):
-            of[rank].pop()
-        of[rank].append(line)
-    for rank, mine in enumerate(of):
-        assert len(mine) == lines, f"rank {rank}"
-        for number, line in enumerate(mine):
-            assert re.fullmatch(f"{rank} {number} {chr(ord('a') + rank)}*", line), f"torn: {line[:200]!r}"
+        tag, _, rest = line.partition("] ")
+        of[int(tag[1:])].append(rest)
+    for mine, wanted in zip(of, alone):
+        lines = wanted.decode().splitlines()
+        assert len(mine) >= len(lines) and "".join(mine) == "".join(lines)
+
+
+def writes_alone(program, ranks, *args):
+    return [subprocess.run([program, *args], env={"RANK": str(rank)}, stdout=subprocess.PIPE, check=True).stdout
+            for rank in range(ranks)]
 
 
 def test_lines_of_8_ranks_are_whole_and_files_have_what_was_written(drover, tmp_path, seed):
     program, number = compile_c(tmp_path, "writer", WRITER), seed.randrange(1 << 20)
-    done = drover.run(*RUN, "-np", "8", "--output-filename", "out/d", program, "5000", number)
+    done = drover.run(*RUN, "--tag", "rank", "-np", "8", "--output-filename", "out/d", program, "5000", number)
     assert done.returncode == 0, done.stderr
-    check_lines(done.stdout, 8, 5000)
+    alone = writes_alone(program, 8, "5000", str(number))
+    check_lines(done.stdout, alone)
     for rank in range(8):
-        alone = subprocess.run([program, "5000", str(number)], env={"RANK": str(rank)}, stdout=subprocess.PIPE,
-                               check=True).stdout
-        assert (tmp_path / f"out/d/rank.{rank}/stdout").read_bytes() == alone
+        assert (tmp_path / f"out/d/rank.{rank}/stdout").read_bytes() == alone[rank]
         assert (tmp_path / f"out/d/rank.{rank}/stderr").read_bytes() == b""
 
 
 def test_a_slow_reader_loses_nothing(drover, tmp_path, seed):
     """Far more than fits into pipes and queues, to a reader that begins when the ranks have long been stopped."""
-    program = compile_c(tmp_path, "writer", WRITER)
-    job = drover.start(*RUN, "-np", "4", program, "20000", str(seed.randrange(1 << 20)))
+    program, number = compile_c(tmp_path, "writer", WRITER), str(seed.randrange(1 << 20))
+    job = drover.start(*RUN, "--tag", "rank", "-np", "4", program, "20000", number)
     head = job.stdout.read(1000)
     done = subprocess.run(["ps", "-o", "rss=", "-p", str(job.pid)], stdout=subprocess.PIPE, check=True)
     rest, err = job.communicate(timeout=60)
     assert job.returncode == 0, err
     text = (head + rest).decode()
     assert len(text) > 10 << 20
-    check_lines(text, 4, 20000)
+    check_lines(text, writes_alone(program, 4, "20000", number))
     assert int(done.stdout) < 64 << 10, "KiB of memory: it keeps what it should leave in the pipes"
 
 
@@ -122,15 +123,32 @@ def test_a_prompt_comes_before_its_line_ends(drover):
     assert out == b"hello you\n"
 
 
-def test_lines_that_have_begun_are_not_cut_by_anothers(drover):
-    """Each rank begins lines, waits longer than it takes to show them, and ends them. A line that was interrupted is
-    there again, whole."""
-    done = drover.run(*RUN, "-np", "4", "sh", "-c",
-                      "for i in 1 2 3; do printf $RANK-$i; sleep 0.2$RANK; echo -end; done")
-    lines = done.stdout.splitlines()
-    whole = [f"{r}-{i}-end" for r in range(4) for i in (1, 2, 3)]
-    assert sorted(x for x in lines if x.endswith("-end")) == whole
-    assert all(x + "-end" in whole for x in lines if not x.endswith("-end"))
+@pytest.mark.parametrize("options, tag", [((), ""), (("--tag", "rank"), r"\[(\d)\] "), (("--tag-output",), r"\[1,(\d)\]<stdout>:"),
+                                          (("--tag", "host"), r"[^|]*:(\d)\| "),
+                                          (("--merge-stderr-to-stdout", "--tag", "rank"), r"\[(\d)\] "),
+                                          (("--timestamp-output", "--tag", "rank"), r".{24}\[(\d)\] ")])
+def test_dots_of_several_ranks_are_in_a_file_once(drover, options, tag):
+    """Each rank begins lines, waits longer than it takes to show them, and ends them. Lines of others come between."""
+    done = drover.run(*RUN, "-np", "4", *options, "sh", "-c",
+                      "for i in 1 2 3; do printf $RANK$RANK; sleep 0.2$RANK; printf $RANK; sleep 0.1; echo $RANK; done")
+    parts = [re.fullmatch(rf"{tag}(?P<text>(?P<rank>\d)(?P=rank)*|)", line) for line in done.stdout.splitlines()]
+    assert all(parts), done.stdout
+    assert tag == "" or all(part[1] == part["rank"] for part in parts if part["text"]), done.stdout
+    whole = "".join(part["text"] for part in parts)
+    assert {rank: whole.count(rank) for rank in "0123"} == {rank: 12 for rank in "0123"}, done.stdout
+
+
+def test_drover_logs_shows_dots_of_several_ranks_once(drover, tmp_path):
+    go = tmp_path / "go"
+    job = drover.start(*RUN, "-np", "3", "sh", "-c", f"for i in 1 2 3 4; do printf $RANK; sleep 0.3$RANK; done; while [ ! -e {go} ]; "
+                       "do sleep 0.1; done; printf $RANK; sleep 0.5; echo $RANK; sleep 0.5", stdout=subprocess.DEVNULL)
+    wait_until(lambda: drover.run("logs", f"drover-{job.pid}-").stdout.count("|") >= 3, "the first dots")
+    logs = drover.start("logs", "-f", f"drover-{job.pid}-")
+    go.touch()
+    out, _ = logs.communicate(timeout=30)
+    job.communicate(timeout=10)
+    text = re.sub(rb"^\d\| ", b"", out, flags=re.M)
+    assert {rank: text.count(b"%d" % rank) for rank in range(3)} == {rank: 6 for rank in range(3)}, out
 
 
 def test_a_prompt_of_one_of_many_ranks_comes_before_its_line_ends(drover):
@@ -285,3 +303,29 @@ def test_a_disk_that_is_full_ends_output_but_not_the_job(drover, tmp_path):
                               stderr=subprocess.PIPE, timeout=30, check=False)
     assert done.returncode == 1 and b"No space left" in done.stderr
     assert (tmp_path / "done.0").exists() and (tmp_path / "done.1").exists()
+
+
+def test_a_file_that_is_cut_goes_on_at_its_beginning(drover, tmp_path):
+    """As logrotate's copytruncate cuts it."""
+    job = drover.start("run", "-np", "1", "--output-filename", "out", "sh", "-c", "echo before; read x; echo after",
+                       stdin=subprocess.PIPE)
+    file = tmp_path / "out/rank.0/stdout"
+    wait_until(lambda: file.exists() and file.read_bytes() == b"before\n", "the first line")
+    os.truncate(file, 0)
+    job.communicate(b"\n", timeout=10)
+    assert (job.returncode, file.read_bytes()) == (0, b"after\n")
+
+
+def test_hydras_patterns_name_a_file_per_rank(drover, tmp_path):
+    """As mpiexec.hydra: what is in a file is not shown."""
+    (tmp_path / "out-1.log").write_text("an older job's\n")
+    done = drover.run(*RUN, "-np", "2", "-outfile-pattern", "out-%r.log", "-errfile-pattern", "d/%h/err%%-%p-%r", "sh", "-c",
+                      "echo o$RANK; echo e$RANK >&2")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    files = {str(f.relative_to(tmp_path)): f.read_text() for f in tmp_path.rglob("*-*") if f.is_file()}
+    host = os.uname().nodename
+    assert files == {"out-0.log": "o0\n", "out-1.log": "o1\n", f"d/{host}/err%-0-0": "e0\n", f"d/{host}/err%-0-1": "e1\n"}
+    done = drover.run(*RUN, "-np", "2", "-outfile-pattern", "only-%r", "sh", "-c", "echo o; echo e >&2")
+    assert (done.stdout, done.stderr) == ("", "e\ne\n") and (tmp_path / "only-1").read_text() == "o\n"
+    done = drover.run(*RUN, "-np", "1", "-outfile-pattern", "/dev/null/%r", "touch", "started")
+    assert done.returncode == 2 and "/dev/null" in done.stderr and not (tmp_path / "started").exists()

@@ -1,7 +1,9 @@
 """`drover ps`, `drover logs`, `drover kill`: the jobs that run on this machine."""
 import json
+import os
 import subprocess
 
+import kit_ranks
 import pytest
 from conftest import DROVER
 from waiting import wait_until
@@ -48,6 +50,24 @@ def test_a_drover_that_was_killed_is_no_job_and_its_files_go(drover, tmp_path):
     assert jobs(drover, tmp_path) == []
     assert list((tmp_path / "run/drover/jobs").iterdir()) == []
     drover.nothing_left()
+
+
+SESSION = """
+mkdir -p /run/user && mount -t tmpfs tmpfs /run/user && mkdir -m 700 /run/user/$(id -u) || exit 77
+XDG_RUNTIME_DIR=/run/user/$(id -u) $1 run -np 1 sh -c 'read x' <pipe & exec 3>pipe
+n=0; until [ -n "$(ls /run/user/*/drover/jobs 2>/dev/null)" ] || [ $((n += 1)) = 600 ]; do sleep 0.05; done
+for dir in "" /run/user/$(id -u); do XDG_RUNTIME_DIR=$dir $1 ps | grep -c 'read x'; done
+echo >&3; wait
+"""
+
+
+@pytest.mark.skipif(subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode != 0,
+                    reason="no mount namespaces")
+def test_a_job_of_the_login_session_is_found_without_its_variable(drover, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    done = subprocess.run(["unshare", "-m", "sh", "-c", SESSION, "sh", DROVER], cwd=tmp_path, env=drover.env, text=True,
+                          capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "1\n1\n"), done.stderr
 
 
 def test_secrets_are_not_listed(drover, tmp_path):
@@ -114,21 +134,22 @@ def test_logs_shows_the_last_lines_of_a_rank_or_of_all(drover, tmp_path):
 
 
 def test_logs_shows_a_line_that_has_not_ended(drover, tmp_path):
-    """Followed, each is shown once, though it is read again and again, and whole when it ends."""
+    """Followed, each is shown once, though it is read again and again: in a pipe, its rest is on a line of its own if the other's
+    came between."""
     p, job = started(drover, tmp_path, "-np", "2", "sh", "-c",
                      "printf 'name%d? ' $RANK; while [ ! -e go ]; do sleep 0.05; done; echo thanks",
                      stdout=subprocess.DEVNULL)
     wait_until(lambda: drover.run("logs", job["id"]).stdout == "0| name0? \n1| name1? ", "both prompts")
     assert drover.run("logs", job["id"], "1").stdout == "name1? "
-    with subprocess.Popen([DROVER, "logs", "-f", job["id"]], env=drover.env, stdout=subprocess.PIPE) as both, \
-            subprocess.Popen([DROVER, "logs", "-f", job["id"], "0"], env=drover.env, stdout=subprocess.PIPE) as one:
-        assert both.stdout.read(19) == b"0| name0? \n1| name1? "[:19] and one.stdout.read(7) == b"name0? "
+    follow = [DROVER, "logs", "-f", job["id"]]
+    with kit_ranks.started(follow, drover.env, text=False) as both, kit_ranks.started([*follow, "0"], drover.env, text=False) as one:
+        assert both.stdout.read(21) == b"0| name0? \n1| name1? " and one.stdout.read(7) == b"name0? "
         (tmp_path / "go").touch()
         assert one.communicate(timeout=30)[0] == b"thanks\n"
-        rest = (b"0| name0? \n1| name1? "[:19] + both.communicate(timeout=30)[0]).decode().splitlines()
+        rest = (b"0| name0? \n1| name1? " + both.communicate(timeout=30)[0]).decode().splitlines()
     assert p.wait(timeout=30) == 0
-    assert [x for x in rest if x.endswith("thanks")] in (
-        ["0| name0? thanks", "1| name1? thanks"], ["1| name1? thanks", "0| name0? thanks"])
+    for rank in "01":
+        assert "".join(x[3:] for x in rest if x[0] == rank) == f"name{rank}? thanks", rest
     assert len(rest) <= 4
 
 

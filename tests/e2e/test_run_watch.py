@@ -39,6 +39,7 @@ def test_every_event_of_a_job_is_a_line_of_json(drover, tmp_path):
     assert sorted(e["rank"] for e in of_kind(all_events, "started")) == [0, 1, 2]
     assert all(e["pid"] > 0 and e["node"] for e in of_kind(all_events, "started"))
     ends = of_kind(all_events, "exit")
+    assert all(e["ms"] == int(e["seconds"] * 1000) for e in ends)
     assert sorted(e["rank"] for e in ends) == [0, 1, 2] and all(e["status"] == 0 for e in ends)
     counts = {e["rank"]: (e["stdout"], e["stderr"]) for e in of_kind(all_events, "lines")}
     assert counts == {0: (1, 1), 1: (2, 1), 2: (1, 1)}

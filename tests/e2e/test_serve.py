@@ -2,10 +2,12 @@
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
 import subprocess
+import urllib.parse
 
 import pytest
 from serve_kit import SERVE, Server, make_sweep
@@ -104,6 +106,22 @@ def test_answers_to_other_hosts_methods_and_paths_are_refused(server):
     assert server.ask("/api/none/cols")[0] == 404
 
 
+def test_bytes_that_are_not_utf8_get_an_answer(place):
+    server = Server(place, "s", "--control")
+    queries = ["curves?metric={}&ids=0", "density?metric={}", "cols?since={}", "surface?x={}", "log/0/stdout?tail={}", "log/0/{}", "{}",
+               "trial/{}"]
+    bodies = ['{{"verb":"{}"}}', '{{"verb":"add","params":["{}"]}}', "{}"]
+    for text in ("%ff", "%c3%28", "%ed%a0%80", "%f4%90%80%80", "%c3"):
+        for path in [*(f"/api/s/{q}" for q in queries), "/api/{}/overview", "/{}"]:
+            status, _, body = server.ask(path.format(text), Cookie=server.cookie)
+            assert status in (200, 400, 404), (path, text, status)
+            body.decode() if path.startswith("/api") and b"{" in body[:1] else None
+        for form in bodies:
+            raw = form.format("X").encode().replace(b"X", urllib.parse.unquote_to_bytes(text))
+            assert server.ask("/api/s/control", "POST", raw, Cookie=server.cookie)[0] == 400, raw
+    assert server.process.poll() is None
+
+
 def test_every_answer_has_the_policy_that_allows_only_this_origin(server):
     for path in ("/", "/main.js", "/d3.min.js", "/api/sweeps", "/api/s/cols", "/nothing"):
         _, headers, _ = server.ask(path)
@@ -197,6 +215,23 @@ def test_a_token_becomes_a_cookie_and_control_sends_the_commands_of_drover_sweep
     assert server.process.wait(10) == 0
 
 
+def test_the_browser_gets_the_token_in_a_file_of_this_user(place, monkeypatch):
+    tools, tmp = place.path / "tools", place.path / "tmp"
+    tools.mkdir()
+    tmp.mkdir()
+    (tools / "xdg-open").write_text('#!/bin/sh\necho "$*" >argv.new; cp "$1" page; mv argv.new argv\n')
+    (tools / "xdg-open").chmod(0o755)
+    monkeypatch.setitem(place.env, "PATH", f"{tools}:{place.env.get('PATH', os.environ['PATH'])}")
+    monkeypatch.setitem(place.env, "TMPDIR", str(tmp))
+    server = Server(place, "s", "--control", "--open")
+    argv = wait_until(lambda: (place.path / "argv").exists() and (place.path / "argv").read_text().strip(), "xdg-open")
+    assert server.token not in argv
+    assert f"url={server.url}\"" in (place.path / "page").read_text()
+    assert os.stat(argv).st_mode & 0o777 == 0o600 and os.stat(os.path.dirname(argv)).st_mode & 0o777 == 0o700
+    server.process.terminate()
+    assert server.process.wait(10) == 0 and not list(tmp.iterdir())
+
+
 def test_beyond_loopback_there_is_a_token_and_each_address_of_this_machine_is_accepted(place):
     server = Server(place, "s", "--listen", "0.0.0.0:0")
     assert server.token and f"//{socket.gethostname()}:" in server.url
@@ -206,6 +241,43 @@ def test_beyond_loopback_there_is_a_token_and_each_address_of_this_machine_is_ac
         assert server.ask("/api/sweeps", Host=f"{host}:{server.port}")[0] == 401, host
         assert server.ask("/api/sweeps", Host=f"{host}:{server.port}", Cookie=server.cookie)[0] == 200, host
     assert server.ask("/api/sweeps", Host="evil.com", Cookie=server.cookie)[0] == 421
+
+
+ASK_AS = """
+import http.client, os, sys
+host, port, user, path, cookie = sys.argv[1:]
+os.setgid(int(user)), os.setuid(int(user))
+c = http.client.HTTPConnection(host, int(port), timeout=20)
+c.request("GET", path, headers={"Cookie": cookie})
+r = c.getresponse()
+print(r.status, r.read().decode())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_on_loopback_another_user_needs_the_token(place, host):
+    name = f"[{host}]" if ":" in host else host
+    try:
+        socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except OSError as e:
+        pytest.skip(f"{host}: {e}")
+    server = Server(place, "s", "--listen", f"{name}:0")
+    token, = re.findall(r"^drover serve: for other users of this machine: http://\S+/\?token=(\w+)$", server.log.read_text(), re.M)
+    assert server.token is None
+
+    def ask(user, path="/api/sweeps", cookie=""):
+        argv = ["/usr/bin/python3", "-c", ASK_AS, host, str(server.port), str(user), path, cookie]
+        status, body = subprocess.run(argv, text=True, capture_output=True, check=True, timeout=30).stdout.split(" ", 1)
+        return int(status), body
+
+    assert ask(0)[0] == 200
+    for path in ["/", "/api/sweeps", "/api/s/overview", "/api/s/log/0/stdout", "/?token=0"]:
+        status, body = ask(65534, path)
+        assert status == 401 and "'drover serve' printed for the user who started it" in body, path
+    assert ask(65534, f"/?token={token}")[0] == 303
+    assert ask(65534, cookie=f"drover_{server.port}={token}")[0] == 200
+    assert ask(0)[0] == 200
 
 
 def test_the_pages_prefix_and_another_name(place):
@@ -287,7 +359,7 @@ def test_a_sweep_starts_its_server_and_survives_it(alone):
     sweep = make_sweep_with_server(alone)
     said = wait_until(lambda: next((x for x in alone.said().splitlines() if "http://" in x), None), alone.said)
     port = int(said.rsplit(":", 1)[1].strip("/"))
-    server, = [p for p in alone.alive() if os.readlink(f"/proc/{p}/exe").endswith("drover-serve")]
+    server, = alone.running("drover-serve")
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     c.request("GET", "/api/sweeps")
     assert json.loads(c.getresponse().read())["chosen"] == "s"
@@ -302,7 +374,7 @@ def test_a_killed_sweep_takes_its_server_along(alone):
     wait_until(lambda: "http://" in alone.said(), alone.said)
     os.kill(sweep.pid, signal.SIGKILL)
     sweep.wait()
-    wait_until(lambda: not [p for p in alone.alive() if os.readlink(f"/proc/{p}/exe").endswith("drover-serve")], "the server's end")
+    wait_until(lambda: not alone.running("drover-serve"), "the server's end")
 
 
 def make_sweep_with_server(place):

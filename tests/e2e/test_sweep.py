@@ -39,7 +39,7 @@ def test_what_show_prints_for_programs(place):
     done = place.run(place.sweep(GRID), "--json")
     assert done.returncode == 0, done.stderr
     shown = place.show()
-    assert list(shown) == ["name", "method", "state", "best", "importance", "trials", "workers"]
+    assert list(shown) == ["name", "method", "state", "reason", "best", "importance", "trials", "workers"]
     assert (shown["name"], shown["method"], shown["state"]) == ("s", "grid", "finished")
     assert shown["best"]["value"] == 11 and shown["best"]["params"] == {"x": 1, "y": 10}
     for t in shown["trials"]:

@@ -116,3 +116,25 @@ def test_two_metrics_have_a_pareto_set(place):
     assert front[0]["loss"] < 0.3 and len({f["speed"] for f in front}) >= 2
     table = place.run("show", "s").stdout
     assert sum("*" in line for line in table.splitlines()) >= min(2, len(front))
+
+
+def test_a_search_on_a_plateau_says_that_it_explores(place):
+    place.script("t.sh", 'echo "{\\"loss\\":2.3}"\n')
+    flat = "method: bayes\nmetric: {name: loss}\nparameters: {x: {min: 0.0, max: 1.0}}\nrun_cap: 12\n"
+    done = place.run(place.sweep(flat))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("values are equal: exploring") == 1
+    assert "\nsearch  the first 12 values are equal: exploring\n" in place.run("show", "s").stdout
+
+
+def test_what_mattered_is_about_the_space_not_about_where_the_search_went(place):
+    place.script("t.sh", """
+loss=$(awk -v x=$x -v y=$y -v z=$z 'BEGIN { print 10 * (x - 0.4) ^ 2 + 0.3 * (y - 0.5) ^ 2 + 0.01 * z }')
+echo "{\\"loss\\": $loss}"
+""")
+    sides = ", ".join(f"{name}: {{min: 0.0, max: 1.0}}" for name in "xyz")
+    done = place.run(place.sweep(f"method: bayes\nmetric: {{name: loss}}\nrun_cap: 40\nparameters: {{{sides}}}\n"
+                                 "drover: {parallel: 1, seed: 7}\n"))
+    assert done.returncode == 0, done.stderr
+    shares = place.show()["importance"]
+    assert next(iter(shares)) == "x" and shares["x"] > 0.95 and max(shares["y"], shares["z"]) < 0.1

@@ -78,8 +78,8 @@ def test_the_keys_pause_resume_explain_and_stop(place, screen):
 
 def test_the_block_survives_log_lines_a_resize_and_a_stop_of_the_job(place, screen):
     start(place, screen)
-    (place.path / "sweeps/s/asks").write_text("no JSON\n")
-    screen.wait(lambda s: "dropped a line that is not JSON" in s.replace("\n", ""), "the warning")
+    (place.path / "sweeps/s/commands/x").write_text("no JSON\n")
+    screen.wait(lambda s: "dropped a command that is not JSON" in s.replace("\n", ""), "the warning")
     screen.wait(lambda s: re.fullmatch(r"(.+\n)+s  running(.*\n)+q stop .*", s) and s.count("s  running") == 1, "one block")
     # A terminal wraps lines before it tells its new size: what was painted until then may stay above the block.
     screen.tmux("resize-window", "-x", "60", "-y", "20")
@@ -194,6 +194,6 @@ def test_a_worker_on_a_terminal_shows_its_running_trials(place, screen):
     endpoint = place.path / "sweeps/s/endpoint"
     wait_until(lambda: endpoint.exists() and endpoint.read_text(), "the sweep's endpoint")
     screen.keys(f"clear; {DROVER} worker {endpoint.read_text().strip()} --places 1", "Enter")
-    screen.wait(lambda s: re.search(r"started trial (\d+)\n(.*\n)*s  1 of 1 slots  0 ended\n  trial \1  ", s), "its trial")
+    screen.wait(lambda s: re.search(r"started trial (\d+)\n(.*\n)*s  1 of 1 slot  0 ended\n  trial \1  ", s), "its trial")
     (place.path / "go").touch()
     screen.wait(lambda s: "ended after" in s and " slots  " not in s, "the worker's end")

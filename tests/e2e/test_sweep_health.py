@@ -51,6 +51,8 @@ def test_a_sweep_whose_only_worker_cannot_start_a_trial_ends_with_the_cause_and_
     assert "cannot run trials: " in said and "drover sweep resume s" in said
     assert "no worker is left that can start a trial: worker " in said and "open files" in said
     assert place.states()[0] == "done" and set(place.states()[1:]) == {"waiting"}
+    shown = place.show()
+    assert (shown["state"], shown["reason"]) == ("stopped", "no worker is left that can start a trial")
     costs_nothing(place)
     place.nothing_runs()
     assert place.run("resume", "s").returncode == 0

@@ -67,7 +67,7 @@ def let_end(place, p):
 def test_only_the_user_can_write_and_control_files_are_private(place, mask):
     p, found = run_with_umask(place, mask)
     names = {os.path.basename(path) for path in found}
-    assert {"sweep.db", "sweep.db-wal", "lock", "coord.sock", "endpoint", "asks", "server.key", "worker.key",
+    assert {"sweep.db", "sweep.db-wal", "lock", "coord.sock", "endpoint", "owner", "commands", "server.key", "worker.key",
             "listen", "sweep.yaml"} <= names, names
     for path, (is_dir, mode) in found.items():
         name = os.path.basename(path)

@@ -50,7 +50,7 @@ def test_a_copy_of_a_running_sweep_is_read_and_not_changed(place, tmp_path):
     sweep = start(place)
     copy = tmp_path / "copy"
     (copy / "s").mkdir(parents=True)
-    for name in ("sweep.db", "sweep.db-wal", "sweep.yaml"):
+    for name in ("sweep.db", "sweep.db-wal", "sweep.db-mark", "sweep.yaml"):
         shutil.copy(place.path / "sweeps/s" / name, copy / "s")
     before = files(copy)
     ls, show, _ = looks(copy, tmp_path)
@@ -90,7 +90,7 @@ def test_another_user_reads_a_sweep_that_its_owner_has_opened(open_place):
     directory = open_place.path / "sweeps/s"
     (open_place.path / "sweeps").chmod(0o755)
     directory.chmod(0o755)
-    for name in ("sweep.db", "sweep.db-wal", "sweep.db-shm", "lock"):
+    for name in ("sweep.db", "sweep.db-wal", "sweep.db-shm", "sweep.db-mark", "lock"):
         (directory / name).chmod(0o644)
     ls, show, _ = looks(open_place.path / "sweeps", "/", user=OTHER)
     assert "2 done" in ls and "running" in ls and "2 done" in show

@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import pytest
+from raw_peer import GREETING, WIRE, Raw, frame
 from sweep_kit import DROVER, Place, rss_mib
 from waiting import hear_signals, wait_until
 
@@ -88,7 +89,7 @@ def test_three_workers_join_and_are_shown(place):
     place.wait_for_runs(3)
     listed = wait_until(lambda: [w for w in [place.show()["workers"]] if len(w) == 3], "three workers in the list")[0]
     assert all(w["places"] == 1 and w["slots"] >= 1 and w["running"] == 1 for w in listed)
-    assert place.run("show", "s").stdout.count("1 of 1 trials") == 3
+    assert place.run("show", "s").stdout.count("1 of 1 trial,") == 3
     place.go()
     shown = place.ends_well(coordinator, 6)
     assert shown["workers"] == []
@@ -171,7 +172,6 @@ def test_a_worker_without_work_ends_by_itself(place):
 # ---- workers and coordinators are lost ----------------------------------------------------------------
 
 
-WIRE = 7  # version of the protocol
 LOSES = "drover: {lost_after: 3}\n"
 
 
@@ -327,62 +327,6 @@ def test_a_node_that_the_network_loses_is_replaced_and_comes_back(cluster, tmp_p
 # ---- unauthenticated peers --------------------------------------------------------------------------------
 
 
-GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\3\0" + b"NULL".ljust(20, b"\0") + bytes(32)
-
-
-class Raw:
-    """A peer that speaks ZMTP 3.0 (rfc.zeromq.org/spec/23) by hand, without keys."""
-
-    def __init__(self, endpoint, name=b"raw"):
-        host, port = endpoint.removeprefix("tcp://").rsplit(":", 1)
-        self.s = socket.create_connection((host, int(port)), 10)
-        self.s.settimeout(10)
-        self.s.sendall(GREETING)
-        self.take(64)
-        ready = b"\5READY" + b"".join(bytes([len(k)]) + k + struct.pack(">I", len(v)) + v
-                                      for k, v in ((b"Socket-Type", b"DEALER"), (b"Identity", name)))
-        self.s.sendall(b"\4" + bytes([len(ready)]) + ready)
-        self.frame()
-
-    def take(self, n):
-        got = b""
-        while len(got) < n:
-            some = self.s.recv(n - len(got))
-            if not some:
-                raise ConnectionError("closed")
-            got += some
-        return got
-
-    def frame(self):
-        flags, = self.take(1)
-        size, = struct.unpack(">Q", self.take(8)) if flags & 2 else self.take(1)
-        return flags, self.take(size)
-
-    def say(self, kind, data=None, **more):
-        text = json.dumps({"v": WIRE, "kind": kind, "conn": 1, **more, **({"data": data} if data is not None else {})})
-        self.s.sendall(frame(text.encode()))
-
-    def hello(self, places, running=(), **more):
-        self.say("hello", {"node": "raw", "slots": places, "running": [*running], "cpus": 1, "gpus": 0, "ping_ms": 5000},
-                 **more)
-
-    def report(self, lease, seq, **more):
-        self.say("report", {"step": seq, "loss": 0.5}, lease=lease, seq=seq, **more)
-
-    def done(self, lease, seq, **more):
-        self.say("done", {"status": 0, "signal": 0, "oom": False, "seconds": 1.0}, lease=lease, seq=seq, **more)
-
-    def hear(self, *kinds):
-        while True:
-            flags, body = self.frame()
-            if not flags & 4 and json.loads(body)["kind"] in kinds:
-                return json.loads(body)
-
-
-def frame(body):
-    return (b"\2" + struct.pack(">Q", len(body)) if len(body) > 255 else b"\0" + bytes([len(body)])) + body
-
-
 def test_unauthenticated_peers_are_rejected_and_the_sweep_continues(place):
     coordinator = place.coordinate(place.sweep(grid(2)))
     endpoint = place.endpoint()
@@ -437,7 +381,7 @@ def test_what_was_under_way_when_a_connection_broke_is_not_taken_for_stored(plac
     raw.report(lease, 1)
     assert raw.hear("ack")["seq"] == 1
     raw.s.close()  # reports 2 and 3 were on their way
-    raw = Raw(endpoint, b"broken")
+    raw = Raw(endpoint, b"broken", raw.instance)
     for seq in (4, 5):
         raw.report(lease, seq)
     assert raw.hear("reconnect")["conn"] == 1
@@ -459,13 +403,13 @@ def test_after_a_restart_what_follows_on_a_report_without_a_record_is_taken(plac
     raw.hello(1)
     lease = raw.hear("run")["lease"]
     for seq in (1, 2):
-        raw.say("report", {"step": 1, "loss": 0.5}, lease=lease, seq=seq)  # twice the same: one record
+        raw.say("report", {"step": 1, "loss": 0.5}, instance=raw.instance, lease=lease, seq=seq)  # twice the same: one record
     while raw.hear("ack")["seq"] < 2:
         pass
     coordinator.kill()
     coordinator.wait()
     coordinator = place.start("--name", "s", "--resume", "--here", "0", "--listen", endpoint.removeprefix("tcp://"), "--plain")
-    raw = again(endpoint, b"w")
+    raw = again(endpoint, b"w", raw.instance)
     raw.hello(1, [lease], conn=2)
     raw.report(lease, 3, conn=2)
     raw.done(lease, 4, conn=2)
@@ -476,11 +420,11 @@ def test_after_a_restart_what_follows_on_a_report_without_a_record_is_taken(plac
     assert [d["step"] for _, _, d in place.records("report")] == [1, 3]
 
 
-def again(endpoint, name):
+def again(endpoint, name, instance):
     """A peer of a coordinator that is about to listen."""
     def connected():
         try:
-            return Raw(endpoint, name)
+            return Raw(endpoint, name, instance)
         except OSError:
             return None
 
@@ -510,8 +454,7 @@ def test_who_reports_much_after_a_stop_is_told_to_stop_once_a_turn(place):
     raw.hello(1)
     lease, n = raw.hear("run")["lease"], 20000
     assert raw.hear("stop")["lease"] == lease
-    raw.s.sendall(b"".join(frame(json.dumps({"v": WIRE, "kind": "report", "conn": 1, "lease": lease, "seq": i + 1,
-                                             "data": {"step": i, "loss": 0.5}}).encode()) for i in range(n)))
+    raw.report_all(lease, n)
     said = []
     while not said or said[-1].get("seq", 0) < n:
         said.append(raw.hear("ack", "stop"))
@@ -571,8 +514,7 @@ def test_a_worker_that_says_much_at_once_has_little_to_read(place):
     busy.hello(1)
     lease, n = busy.hear("run")["lease"], 30000
     busy.s.settimeout(60)
-    busy.s.sendall(b"".join(frame(json.dumps({"v": WIRE, "kind": "report", "conn": 1, "lease": lease, "seq": i + 1,
-                                              "data": {"step": i, "loss": 0.5}}).encode()) for i in range(n)))
+    busy.report_all(lease, n)
     busy.done(lease, n + 1)
     acks = [0]
     while acks[-1] <= n:

@@ -190,7 +190,7 @@ def test_a_coordinator_that_does_not_answer_is_named_and_does_it_later(place):
     sweep = running(place, 1)
     os.kill(sweep.pid, signal.SIGSTOP)
     said = verb(place, "cancel", "s", status=1)
-    assert f"process {sweep.pid} on {os.uname().nodename}, does not answer" in said and "/asks" in said
+    assert f"process {sweep.pid} on {os.uname().nodename}, does not answer" in said and "/commands/" in said
     os.kill(sweep.pid, signal.SIGCONT)
     assert sweep.wait(30) == 1
     assert place.states() == ["cancelled"]
@@ -318,6 +318,8 @@ def test_all_about_a_trial(place):
     assert "trial" in verb(place, "show", "s", "x", status=2)
     assert "--csv shows all trials" in verb(place, "show", "s", "1", "--csv", status=2)
     assert "exclude each other" in verb(place, "show", "s", "--curves", "--csv", status=2)
+    for args in (["--csv"], ["--json"], ["1"], ["1", "--json"]):
+        assert "--top" in verb(place, "show", "s", *args, "--top", "2", status=2)
 
 
 def test_the_table_as_csv_and_as_curves(place):
@@ -328,6 +330,33 @@ def test_the_table_as_csv_and_as_curves(place):
     assert rows[1]["error"] == "exit status 3: out of luck"
     curves = place.run("show", "s", "--curves", "--top", "1").stdout.splitlines()
     assert curves[0].startswith("trial 0     done") and "█" in curves[0] and len(curves) == 2
+
+
+def test_sets_from_outside_have_the_form_of_the_space(place):
+    place.script("t.sh", 'echo "{\\"loss\\": 1}"\n')
+    done = place.run(place.sweep("""
+method: random
+metric: {name: loss}
+run_cap: 1
+parameters:
+  k: {distribution: int_uniform, min: 1, max: 5}
+  w: {values: [16, 32]}
+  q: {distribution: q_uniform, min: 0, max: 10, q: 2}
+  l: {values: [[64, 64], [32]]}
+  s: {values: ["1", 1, b]}
+drover: {start: [{k: 3.0, w: 32.0, q: 4.0, l: [32.0], s: b}]}
+"""), "-q")
+    assert done.returncode == 0, done.stderr
+    verb(place, "add", "s", "--param", "k=2.0", "--param", "w=16.0", "--param", "q=6.0", "--param", "l=[64, 64.0]", "--param", 's="1"')
+    verb(place, "add", "s", "--json", '{"k": 1.0, "w": 32.0, "q": 2.0, "l": [64.0, 64], "s": 1.0}')
+    trials = sorted(place.show("s")["trials"], key=lambda t: t["id"])
+    assert [json.dumps(t["params"], sort_keys=True) for t in trials] == [
+        '{"k": 3, "l": [32], "q": 4, "s": "b", "w": 32}', '{"k": 2, "l": [64, 64], "q": 6, "s": "1", "w": 16}',
+        '{"k": 1, "l": [64, 64], "q": 2, "s": 1, "w": 32}']
+    for args, said in ((["--param", "k=1", "--param", "k=2"], "'k=2': this parameter is given twice"),
+                       (["--param", "s=[1"], "--param: 's=[1': the value:"), (["--json", '{"k":1,"k":2}'], "duplicate")):
+        assert said in verb(place, "add", "s", *args, status=2)
+    assert len(place.show("s")["trials"]) == 3
 
 
 @pytest.mark.parametrize("drover, ranks", [("", 1), ("drover: {resources: {ranks: 2}}\n", 2)])

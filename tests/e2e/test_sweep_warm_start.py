@@ -61,9 +61,11 @@ def test_a_second_sweep_goes_on_from_the_first_and_the_same_way_after_a_kill(pla
 def test_what_does_not_fit_is_counted_and_the_rest_is_taken(place):
     xs = sorted(p["x"] for p in params(place, "first"))
     file = place.sweep(HEAD + f"parameters: {{x: {{min: 0.0, max: {xs[8] + 1e-6}}}, y: {{min: 0.0, max: 1.0}}}}\n")
-    assert "prior first: 9 of 12 trials used; 3 outside the space\n" in place.run(file, "--dry-run", "--prior", "first").stderr
+    assert "prior first: 9 of 12 trials used; 3 left out: 'x' is outside its range\n" in place.run(file, "--dry-run", "--prior", "first").stderr
     file = place.sweep("method: bayes\nmetric: {name: acc}\n" + SPACE)
-    assert "prior first: 0 of 12 trials used; 12 without a value" in place.run(file, "--dry-run", "--prior", "first").stderr
+    assert "prior first: 0 of 12 trials used; 12 left out: without a finite value of 'acc'\n" in place.run(file, "--dry-run", "--prior", "first").stderr
+    file = place.sweep(HEAD + "parameters: {x: {min: 0.0, max: 1.0}, y: {min: 0.0, max: 1.0}, new: {min: 0.0, max: 1.0}}\n")
+    assert "; 12 left out: the parameter 'new' is missing\n" in place.run(file, "--dry-run", "--prior", "first").stderr
     file = place.sweep("method: random\nmetric: {name: loss}\n" + SPACE)
     assert "--prior is ignored: method random does not learn" in place.run(file, "--dry-run", "--prior", "nowhere").stderr
 

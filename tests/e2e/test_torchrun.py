@@ -113,6 +113,25 @@ def test_shares_of_two_nodes_are_one_world(drover):
     assert [line.split()[:5] for line in lines] == [[str(r), str(r % 2), "4", "2", str(r // 2)] for r in range(4)]
 
 
+def test_a_node_rank_beside_a_rendezvous_is_nothing(drover):
+    """As torchrun, which has it for the static backend. A scheduler's variable that was expanded on one node is 0 on all."""
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+    options = ["--nnodes=2", "--node_rank=0", "--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{port}", "--rdzv_id=x"]
+    nodes = [drover.start("torchrun", "--no-python", *options, "sh", "-c", "echo $RANK $WORLD_SIZE $GROUP_RANK")
+             for _ in range(2)]
+    outs = sorted(node.communicate(timeout=60)[0] for node in nodes)
+    assert outs == [b"0 2 0\n", b"1 2 1\n"]
+
+
+@pytest.mark.parametrize("options, env", [(["--shutdown-timeout", "1"], {}), (["--shutdown_timeout=1"], {}),
+                                          ([], {"PET_SHUTDOWN_TIMEOUT": "1"})])
+def test_the_time_between_term_and_kill_is_torchruns(drover, options, env):
+    line = "trap '' TERM; touch up.$RANK; until [ -f up.1 ]; do sleep 0.02; done; [ $RANK = 0 ] && exit 3; while :; do sleep 0.1; done"
+    done = shell(drover, "--nproc-per-node", "2", *options, text=line, env=env)
+    assert done.returncode == 3 and "1 s" in done.stderr, done.stderr
+
+
 def test_the_port_of_another_node_is_not_taken_here(drover):
     with socket.create_server(("127.0.0.1", 0)) as rank0:
         port = str(rank0.getsockname()[1])

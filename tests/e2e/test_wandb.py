@@ -476,3 +476,36 @@ def test_another_word_for_wandb_is_an_error(place):
     (place.path / "s.yaml").write_text("program: s.py\n" + ONE + "drover: {wandb: reel}\n")
     done = place.run("s.yaml")
     assert done.returncode == 2 and "s.yaml:5:10: 'wandb' must be drover" in done.stderr, done.stderr
+
+
+def test_plots_and_tables_are_accepted_and_what_is_missing_names_the_way_out(place):
+    (trial,) = place.train("""
+        import wandb
+        import wandb.integration.sklearn
+        from wandb.sklearn import plot_roc
+
+        run = wandb.init()
+        wandb.log({"loss": 0.5, "cm": wandb.sklearn.plot_confusion_matrix([0, 1], [0, 1], ["a", "b"]), "roc": plot_roc([], [])})
+        wandb.sklearn.plot_classifier(None, [], [], [], [], [], [], ["a"], model_name="m", feature_names=None)
+        wandb.log({"table": wandb.plot_table("wandb/line/v0", None, {}), "curve": wandb.integration.sklearn.plot_learning_curve()})
+        for code in "wandb.nothing", "run.nothing", "import wandb.integration.sb3", "from wandb.fastai import WandbCallback":
+            try:
+                exec(code)
+                raise SystemExit(f"{code} is there")
+            except (AttributeError, ImportError) as e:
+                assert "`drover: {wandb: real}`" in str(e) and "drover.report()" in str(e), e
+        try:
+            import wandb.sb3
+        except ImportError:
+            print("as without the package")
+    """)
+    assert (trial["state"], trial["value"]) == ("done", 0.5), place.output(stream="stderr")
+    assert place.output() == "as without the package\n"
+
+
+def test_a_metric_that_went_to_the_real_module_only_is_explained(place):
+    (place.path / "wandb.py").write_text("def init(): pass\nlog = lambda x: None\n")
+    (trial,) = place.train("import wandb\nwandb.init()\nwandb.log({'loss': 3})\n", ONE + "drover: {wandb: real}\n", status=1)
+    assert trial["state"] == "invalid" and "wandb.log() reports to W&B only: call drover.report() too" in trial["error"]
+    (trial,) = place.train("import wandb\nwandb.init()\n", name="ours", status=1)
+    assert "reports to W&B" not in trial["error"]

@@ -4,7 +4,10 @@
  *
  * It is as strict as the real library: a call on a non-blocking communicator returns
  * ncclInProgress, and a thread completes it; a blocking one returns when its work is on the stream.
- * The first collective of each kind waits for all ranks, which connect (NCCL 2.22 and newer).
+ * The first collective of each kind waits for all ranks, which connect (NCCL 2.22 and newer). What
+ * CUDA refuses during the capture of a graph is refused here (nccl_cuda.h). One rank's product
+ * leaves elements unwritten, as NCCL does. It is also a library of the plug-in's kernels
+ * (nccl_kernels.h), for DROVER_NCCL_KERNELS.
  *
  * FAKE_NCCL is a comma-separated list of conditions to simulate:
  *     no_driver    no driver
@@ -109,7 +112,7 @@ static void record(ncclComm_t c, int kind, int on_stream)
 static bool connect_for(ncclComm_t c, const struct work *w)
 {
     bool stuck = simulates("stuck") || faulty("stuck_p2p", "NCCL_P2P_DISABLE") ||
-                 (simulates("stuck_graph") && recording.graph);
+                 (simulates("stuck_graph") && capture.graph);
     while (stuck && !atomic_load(&c->aborted))
         sched_yield();
     for (size_t i = 0; i < w->n; i++) {
@@ -133,7 +136,8 @@ static ncclResult_t put_work(struct job *j)
         free(j->work);
         return ncclInternalError;
     }
-    put_on_stream(j->work);
+    if (!put_on_stream(j->work))
+        return ncclUnhandledCudaError;
     atomic_fetch_add(&j->c->on_stream, 1);
     return ncclSuccess;
 }

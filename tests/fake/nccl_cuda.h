@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -35,8 +36,46 @@ static void wrong_use(const char *what)
     abort();
 }
 
-/* Called by functions that CUDA rejects, and that invalidate the graph, during a recording. */
-static bool invalidates_graph(void);
+/* The capture of a graph; there is one at a time. A call that CUDA refuses makes it invalid: then
+ * cudaStreamEndCapture fails, and until then all work on the stream does. Two kinds are refused:
+ *
+ * - calls around streams: of memory, of graphs, and the loading of kernels. The capturing thread
+ * must not make them; in global mode no thread, in relaxed mode each may.
+ * - calls on the stream: waits, queries, its end. No thread may make them, in any mode. The
+ * stand-in refuses copies and launches of graphs, too, since it cannot record them.
+ *
+ * The source is NVIDIA's text on cudaThreadExchangeStreamCaptureMode and cudaStreamBeginCapture;
+ * that cudaGraphExecDestroy is of the first kind was seen with driver 580. */
+static struct {
+    struct CUgraph_st *graph; /* NULL: no capture */
+    cudaStream_t stream;
+    enum cudaStreamCaptureMode mode;
+    pthread_t thread;
+    bool invalid;
+} capture;
+
+static bool refused(bool by_capture)
+{
+    capture.invalid |= by_capture;
+    return by_capture;
+}
+
+static bool in_capturing_thread(void)
+{
+    return capture.graph && pthread_equal(capture.thread, pthread_self());
+}
+
+static bool refused_around_streams(void)
+{
+    return refused(capture.mode == cudaStreamCaptureModeGlobal        ? capture.graph != NULL
+                   : capture.mode == cudaStreamCaptureModeThreadLocal ? in_capturing_thread()
+                                                                      : false);
+}
+
+static bool refused_of_stream(cudaStream_t s)
+{
+    return refused(capture.graph && s == capture.stream);
+}
 
 EXPORT cudaError_t cudaDriverGetVersion(int *version)
 {
@@ -86,7 +125,7 @@ EXPORT cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 }
 EXPORT cudaError_t cudaMalloc(void **out, size_t bytes)
 {
-    if (invalidates_graph())
+    if (refused_around_streams())
         return cudaErrorStreamCaptureUnsupported;
     *out = bytes < SIZE_MAX / 4 ? malloc(bytes) : NULL;
     return *out ? cudaSuccess : cudaErrorMemoryAllocation;
@@ -97,7 +136,7 @@ EXPORT cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags)
 }
 EXPORT cudaError_t cudaFree(void *p)
 {
-    if (invalidates_graph())
+    if (refused_around_streams())
         return cudaErrorStreamCaptureUnsupported;
     free(p);
     return cudaSuccess;

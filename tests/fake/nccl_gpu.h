@@ -2,11 +2,12 @@
 #pragma once
 
 #include <nccl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
 
+#include "collectives/backends/nccl/nccl_kernels.h"
+#include "collectives/comm/ulps.h"
 #include "tests/fake/nccl_cuda.h"
 #include "tests/fake/nccl_values.h"
 
@@ -61,10 +62,12 @@ struct op {
     size_t moved;       /* bytes of a send or receive so far */
 };
 
-/* Operations that start together. */
+/* Operations that start together, or a kernel of nccl_kernels.h. */
 struct work {
-    ncclComm_t comm;
+    ncclComm_t comm; /* NULL: a kernel */
     cudaStream_t stream;
+    struct nccl_kernels_premul premul; /* one of the two has elements */
+    struct nccl_kernels_compare compare;
     size_t n;
     struct op ops[OPS_MAX];
     struct work *next;
@@ -127,30 +130,17 @@ EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 /* As CUDA: the work that is on the stream is still executed, so its memory stays. */
 EXPORT cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
-    return cudaSuccess;
+    return refused_of_stream(s) ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
-
-/* During a recording, work is recorded; a query of the stream's state invalidates the graph. */
-static struct {
-    struct CUgraph_st *graph; /* NULL: no recording */
-    cudaStream_t stream;
-    bool invalid;
-} recording;
 
 struct CUgraph_st {
     struct work *works[GRAPH_MAX];
     size_t n;
 };
 
-static bool invalidates_graph(void)
-{
-    recording.invalid |= recording.graph != NULL;
-    return recording.graph != NULL;
-}
-
 EXPORT cudaError_t cudaStreamQuery(cudaStream_t s)
 {
-    if (invalidates_graph())
+    if (refused_of_stream(s))
         return cudaErrorStreamCaptureUnsupported;
     struct CUstream_st *q = stream_of(s);
     return simulates("hang") || (q && atomic_load(&q->left)) ? cudaErrorNotReady : cudaSuccess;
@@ -173,7 +163,8 @@ static void *run_stream(void *arg)
         if (simulates("late"))
             nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
         perform(w);
-        atomic_fetch_sub(&w->comm->pending, 1);
+        if (w->comm)
+            atomic_fetch_sub(&w->comm->pending, 1);
         atomic_fetch_sub(&s->left, 1);
         free(w);
     }
@@ -185,24 +176,32 @@ static int kept_works; /* in all graphs */
 static void keep(cudaGraph_t g, struct work *w)
 {
     g->works[g->n++] = w;
-    w->comm->kept++;
-    kept_works++;
+    if (w->comm) {
+        w->comm->kept++;
+        kept_works++;
+    }
 }
 
-static void put_on_stream(struct work *w)
+/* Returns false if the stream's capture is invalid. */
+static bool put_on_stream(struct work *w)
 {
     struct CUstream_st *s = stream_of(w->stream);
     if (!s) { /* in the order of that stream, whose next work comes after this call */
         perform(w);
         free(w);
-        return;
+        return true;
     }
-    if (recording.graph && recording.stream == w->stream && recording.graph->n < GRAPH_MAX) {
-        keep(recording.graph, w);
-        return;
+    if (capture.graph && capture.stream == w->stream) {
+        bool fits = !capture.invalid && capture.graph->n < GRAPH_MAX;
+        if (fits)
+            keep(capture.graph, w);
+        else
+            free(w);
+        return fits;
     }
     w->next = NULL;
-    atomic_fetch_add(&w->comm->pending, 1);
+    if (w->comm)
+        atomic_fetch_add(&w->comm->pending, 1);
     atomic_fetch_add(&s->left, 1);
     pthread_mutex_lock(&s->lock);
     if (!s->runs) {
@@ -214,6 +213,7 @@ static void put_on_stream(struct work *w)
     s->last = &w->next;
     pthread_cond_signal(&s->queued);
     pthread_mutex_unlock(&s->lock);
+    return true;
 }
 
 EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t s)
@@ -234,35 +234,49 @@ EXPORT cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
 
 EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode)
 {
-    if (!s || recording.graph)
+    bool legacy = !s || s == cudaStreamLegacy;
+    if (refused(capture.graph != NULL) || legacy)
         return cudaErrorStreamCaptureUnsupported;
-    recording.graph = calloc(1, sizeof *recording.graph);
-    recording.stream = s;
-    recording.invalid = false;
+    capture.graph = calloc(1, sizeof *capture.graph);
+    capture.stream = s;
+    capture.mode = mode;
+    capture.thread = pthread_self();
+    capture.invalid = false;
     return cudaSuccess;
 }
 
-EXPORT cudaError_t cudaGraphDestroy(cudaGraph_t g)
+static cudaError_t drop(cudaGraph_t g)
 {
     for (size_t i = 0; i < g->n; i++) {
-        g->works[i]->comm->kept--;
-        kept_works--;
+        if (g->works[i]->comm) {
+            g->works[i]->comm->kept--;
+            kept_works--;
+        }
         free(g->works[i]);
     }
     free(g);
     return cudaSuccess;
 }
 
+EXPORT cudaError_t cudaGraphDestroy(cudaGraph_t g)
+{
+    return refused_around_streams() ? cudaErrorStreamCaptureUnsupported : drop(g);
+}
+
 EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
 {
-    cudaGraph_t g = recording.graph;
-    recording.graph = NULL;
-    if (g && recording.invalid)
-        cudaGraphDestroy(g);
-    if (!g || recording.invalid)
-        return cudaErrorStreamCaptureInvalidated;
-    *out = g;
-    return cudaSuccess;
+    cudaGraph_t g = capture.graph;
+    *out = NULL;
+    if (!g || s != capture.stream)
+        return cudaErrorStreamCaptureUnmatched;
+    if (!in_capturing_thread() && capture.mode != cudaStreamCaptureModeRelaxed)
+        return cudaErrorStreamCaptureWrongThread;
+    capture.graph = NULL;
+    if (!capture.invalid)
+        *out = g;
+    else
+        drop(g);
+    return capture.invalid ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
 }
 
 static struct work *copy_of(const struct work *w)
@@ -275,6 +289,8 @@ static struct work *copy_of(const struct work *w)
 EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t g,
                                                  unsigned long long flags)
 {
+    if (refused_around_streams())
+        return cudaErrorStreamCaptureUnsupported;
     cudaGraph_t copy = calloc(1, sizeof *copy);
     for (size_t i = 0; i < g->n; i++)
         keep(copy, copy_of(g->works[i]));
@@ -290,11 +306,54 @@ EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g)
 EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s)
 {
     cudaGraph_t g = (cudaGraph_t)exec;
+    if (refused_of_stream(s) || refused_around_streams())
+        return cudaErrorStreamCaptureUnsupported;
     if (simulates("log"))
         fprintf(stderr, "fake: a graph of %zu\n", g->n);
     for (size_t i = 0; i < g->n; i++)
         put_on_stream(copy_of(g->works[i]));
     return cudaSuccess;
+}
+
+/* ---- kernels: nccl_kernels.h, with DROVER_NCCL_KERNELS -------------------------------------- */
+EXPORT int nccl_kernels_usable(int device)
+{
+    return refused_around_streams() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+
+static int launch(struct work k)
+{
+    struct work *w = copy_of(&k);
+    if (simulates("log"))
+        fprintf(stderr, "fake: a kernel\n");
+    return put_on_stream(w) ? cudaSuccess : cudaErrorStreamCaptureInvalidated;
+}
+EXPORT int nccl_kernels_run_premul(const struct nccl_kernels_premul *k, void *stream)
+{
+    return launch((struct work){.stream = stream, .premul = *k});
+}
+EXPORT int nccl_kernels_run_compare(const struct nccl_kernels_compare *k, void *stream)
+{
+    return launch((struct work){.stream = stream, .compare = *k});
+}
+
+static void run_kernel(const struct work *w)
+{
+    const struct nccl_kernels_premul *m = &w->premul;
+    const struct nccl_kernels_compare *c = &w->compare;
+    for (size_t i = 0; i < m->n; i++) {
+        uint64_t x = 0;
+        memcpy(&x, (const char *)m->in + i * m->element, m->element);
+        x = premul_one(m->type, x, m->factor);
+        memcpy((char *)m->out + i * m->element, &x, m->element);
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        uint64_t got = 0, expected = 0;
+        memcpy(&got, (const char *)c->got + i * c->element, c->element);
+        memcpy(&expected, (const char *)c->pattern + i % c->period * c->element, c->element);
+        if (ulps_differ(got, expected, c->element, c->ulps) && c->out->count++ == 0)
+            c->out->first = i;
+    }
 }
 
 /* ---- NCCL: on the GPU ----------------------------------------------------------------------- */
@@ -348,9 +407,21 @@ static long double reduced(ncclComm_t c, const struct op *k, size_t at)
     return k->op == ncclAvg ? x / c->size : x;
 }
 
+/* Returns how many of n elements NCCL (up to 2.30) writes if one rank multiplies them: each block
+ * of its kernel has n / blocks of them, rounded down and then up to 16 bytes. */
+static size_t written_alone(size_t n, size_t bytes)
+{
+    size_t blocks = (n * bytes + 16383) / 16384, pack = 16 / bytes;
+    blocks = blocks < 32 ? blocks : 32;
+    size_t each = (n / blocks + pack - 1) / pack * pack;
+    return n < blocks * each ? n : blocks * each;
+}
+
 static void reduce_into(ncclComm_t c, const struct op *k, size_t first)
 {
-    for (size_t i = 0; i < k->n; i++)
+    bool alone = c->size == 1 && k->factor != 0;
+    size_t n = alone ? written_alone(k->n, bytes_of(k->type)) : k->n;
+    for (size_t i = 0; i < n; i++)
         set(k->out, i, k->type, reduced(c, k, first + i));
     if (simulates("wrong") || faulty("wrong_p2p", "NCCL_P2P_DISABLE") ||
         faulty("wrong_shm", "NCCL_SHM_DISABLE"))
@@ -459,6 +530,10 @@ static ncclResult_t messages(struct work *w)
 
 static void perform(struct work *w)
 {
+    if (!w->comm) {
+        run_kernel(w);
+        return;
+    }
     ncclResult_t rc = stopped(w->comm) ? ncclSystemError : ncclSuccess;
     for (size_t i = 0; i < w->n && rc == ncclSuccess; i++)
         if (w->ops[i].kind < SEND)

@@ -7,9 +7,11 @@
  *     gpu all ecc_mode error 3     a call that fails on all GPUs, with NVML's code
  *     gpu 2 temperature hang       a call that does not return
  *     gpu 0 pcie_replays 7+2       a counter that grows by 2 at each call
+ *     gpu 2 xid 48,45              events: these codes, once
  *     gpu 1 nvlink4 down           the end of a link: "switch", a bus id ("0f"), "down", "none"
  *     gpu 1 p2p3 4                 the P2P status of GPU 1 to GPU 3
- *     gpu 1 process 4711 500       a process that computes on it, and its MiB; also `graphics`
+ *     gpu 1 process 4711 500       a process that computes on it, and its MiB; also `graphics` and
+ *                                  `mps`; "-" as its MiB: the driver does not tell
  *     system driver_version 570.1  a value of the machine
  *
  * A later line overrides an earlier one.
@@ -17,9 +19,9 @@
  * Older tests use variables: DROVER_FAKE_GPUS lists GPUs, separated by ';', as "uuid,name,bus,total
  * MiB,free MiB", followed by ",MIG-a" for a MIG instance; a GPU named "lost" has fallen off the
  * bus. DROVER_FAKE_GPU_USERS names a file with a line "UUID PID MiB" per process that uses a GPU
- * (PID 0: the process is not listed). DROVER_FAKE_GPU_BUSY is the load of each GPU in percent (not
- * set: not reported). DROVER_FAKE_NVLINKS lists links, separated by ';', as "GPU LINK END".
- * DROVER_FAKE_NVML_INIT is the code that nvmlInit_v2() returns. */
+ * (PID 0: the process is not listed; MiB "-": not told). DROVER_FAKE_GPU_BUSY is the load of each
+ * GPU in percent (not set: not reported). DROVER_FAKE_NVLINKS lists links, separated by ';', as
+ * "GPU LINK END". DROVER_FAKE_NVML_INIT is the code that nvmlInit_v2() returns. */
 #include "tests/fake/nvml_machine.h"
 
 #define API __attribute__((visibility("default")))
@@ -179,12 +181,19 @@ struct process {
     unsigned gpu_instance, compute_instance;
 };
 
+/* Returns the MiB of a text; 0 if they are not told. */
+static unsigned long long mib_of(const char *text)
+{
+    return *text == '-' ? 0 : strtoull(text, NULL, 10);
+}
+
 /* Adds a process to `out` if there is room; `*n` counts all of them. */
 static void add_process(struct process *out, unsigned max, unsigned *n, unsigned pid,
-                        unsigned long long mib)
+                        const char *mib)
 {
+    unsigned long long used = *mib == '-' ? ~0ULL : mib_of(mib) << 20;
     if (out && *n < max)
-        out[*n] = (struct process){pid, mib << 20, ~0U, ~0U};
+        out[*n] = (struct process){pid, used, ~0U, ~0U};
     (*n)++;
 }
 
@@ -194,14 +203,14 @@ static unsigned long long read_users(const struct fake_gpu *g, const char *kind,
 {
     const char *path = getenv("DROVER_FAKE_GPU_USERS");
     FILE *f = path ? fopen(path, "r") : NULL;
-    char uuid[96];
+    char uuid[96], mib[16];
     unsigned pid;
-    unsigned long long mib, sum = 0;
+    unsigned long long sum = 0;
     *n = 0;
-    while (f && fscanf(f, "%95s %u %llu", uuid, &pid, &mib) == 3) {
+    while (f && fscanf(f, "%95s %u %15s", uuid, &pid, mib) == 3) {
         if (strcmp(uuid, g->uuid) != 0)
             continue;
-        sum += mib;
+        sum += mib_of(mib);
         if (pid && strcmp(kind, "process") == 0)
             add_process(out, max, n, pid, mib);
     }
@@ -209,11 +218,12 @@ static unsigned long long read_users(const struct fake_gpu *g, const char *kind,
         fclose(f);
     for (unsigned i = 0; i < line_count; i++) {
         struct line *l = &lines[i];
-        int is_process = strcmp(l->key, "process") == 0 || strcmp(l->key, "graphics") == 0;
+        int is_process = strcmp(l->key, "process") == 0 || strcmp(l->key, "graphics") == 0 ||
+                         strcmp(l->key, "mps") == 0;
         if ((l->gpu != GPUS && &gpus[l->gpu] != g) || !is_process ||
-            sscanf(l->value, "%u %llu", &pid, &mib) != 2)
+            sscanf(l->value, "%u %15s", &pid, mib) != 2)
             continue;
-        sum += mib;
+        sum += mib_of(mib);
         if (pid && strcmp(l->key, kind) == 0)
             add_process(out, max, n, pid, mib);
     }
@@ -285,6 +295,12 @@ API int nvmlDeviceGetGraphicsRunningProcesses_v3(const struct fake_gpu *g, unsig
     return list_processes(g, "graphics", n, out);
 }
 
+API int nvmlDeviceGetMPSComputeRunningProcesses_v3(const struct fake_gpu *g, unsigned *n,
+                                                   struct process *out)
+{
+    return list_processes(g, "mps", n, out);
+}
+
 /* ---- values --------------------------------------------------------------------------------- */
 
 #define VALUE(function, key)                                  \
@@ -348,6 +364,55 @@ API int nvmlDeviceGetTotalEccErrors(const struct fake_gpu *g, unsigned kind, uns
         return get_u64(g, "ecc_corrected", out);
     return get_u64(g, counter ? "ecc_aggregate" : "ecc_volatile", out);
 }
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+struct events { /* of one GPU */
+    const struct fake_gpu *gpu;
+    const char *left; /* "48,45" */
+};
+
+struct event {
+    const struct fake_gpu *gpu;
+    unsigned long long type, data;
+    unsigned gpu_instance, compute_instance;
+};
+
+API int nvmlEventSetCreate(struct events **out)
+{
+    *out = calloc(1, sizeof **out);
+    return *out ? 0 : 999;
+}
+
+API int nvmlDeviceRegisterEvents(const struct fake_gpu *g, unsigned long long types,
+                                 struct events *set)
+{
+    set->gpu = g;
+    set->left = "";
+    if (is_mig(g) || types != 0x8)
+        return NOT_SUPPORTED;
+    (void)get_text(g, "xid", &set->left);
+    return 0;
+}
+
+API int nvmlEventSetWait_v2(struct events *set, struct event *out, unsigned timeout_ms)
+{
+    (void)timeout_ms;
+    if (!set->left || !*set->left)
+        return 10;
+    *out = (struct event){.gpu = set->gpu, .type = 0x8, .data = strtoull(set->left, NULL, 10)};
+    set->left += strcspn(set->left, ",");
+    set->left += *set->left == ',';
+    return 0;
+}
+
+API int nvmlEventSetFree(struct events *set)
+{
+    free(set);
+    return 0;
+}
+
+/* ---- more values ---------------------------------------------------------------------------- */
 
 API int nvmlDeviceGetRemappedRows(const struct fake_gpu *g, unsigned *corrected,
                                   unsigned *uncorrected, unsigned *pending, unsigned *failed)

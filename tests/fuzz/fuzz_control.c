@@ -1,5 +1,5 @@
 /* fuzz_control - decoders of the control connection against malformed bytes: frames, node specs,
- * topologies. No crash, no leak; an accepted frame is encoded and decoded again.
+ * topologies, samples of GPUs. No crash, no leak; an accepted frame is encoded and decoded again.
  *
  * As a test: a corpus, changed at random from a printed seed (DROVER_FUZZ_SEED, DROVER_FUZZ_RUNS).
  * With clang -fsanitize=fuzzer -DFUZZ_ENGINE: libFuzzer's entry point. */
@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "common/mem.h"
+#include "launcher/gpu/gpu_reading.h"
 #include "launcher/node/topo.h"
 #include "launcher/plan/node_spec.h"
 #include "launcher/remote/control/control_frame.h"
@@ -34,6 +35,22 @@ static void read_topo(const struct control_frame *f)
     AUTO(topo) struct topo *t = NULL;
     struct err e = {0};
     if (topo_import(&t, NULL, f->payload, f->len, &e) < 0 && !e.text[0])
+        abort();
+}
+
+/* Accepted samples are written and read again. */
+static void read_gpus(const struct control_frame *f)
+{
+    AUTO(free) struct gpu_sample *samples = NULL, *again = NULL;
+    struct err e = {0};
+    int count = 0, same = -1;
+    if (gpu_reading_read(&samples, &count, f->payload, f->len, &e) < 0) {
+        if (!e.text[0])
+            abort();
+        return;
+    }
+    AUTO(free) char *text = gpu_reading_write(samples, count);
+    if (gpu_reading_read(&again, &same, text, strlen(text), &e) < 0 || same != count)
         abort();
 }
 
@@ -64,6 +81,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
             read_node_spec(&job, &f);
         else if (strcmp(f.type, "topo") == 0)
             read_topo(&f);
+        else if (strcmp(f.type, "gpus") == 0)
+            read_gpus(&f);
         json_decref(f.head);
         at += (size_t)n;
     }
@@ -89,6 +108,8 @@ static const struct {
     {"{\"t\":\"output\",\"rank\":3,\"from\":1}", "some bytes\n"},
     {"{\"t\":\"exit\",\"rank\":3,\"wait\":256,\"oom\":false}", ""},
     {"{\"t\":\"start\",\"port\":4711,\"address\":\"10.0.0.1\"}", ""},
+    {"{\"t\":\"gpus\"}", "[{\"index\":0,\"uuid\":\"GPU-1\",\"name\":\"N\",\"bus\":\"0000:07:00.0\","
+                         "\"values\":[[6,100],[7,-3]]}]"},
     {"{\"t\":\"ping\"}", ""},
 };
 

@@ -23,9 +23,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     AUTO(strbuf) struct strbuf b = {0};
     /* A number may need more digits than it came with, and so pass the limit. */
     int rc = wire_encode(&b, &m, &e);
-    if (rc != -EMSGSIZE && (rc < 0 || wire_decode(&again, b.data, b.len, &e) < 0 ||
-                            again.kind != m.kind || again.lease != m.lease || again.seq != m.seq ||
-                            !json_equal(m.data, again.data) != !m.data))
+    if (rc != -EMSGSIZE &&
+        (rc < 0 || wire_decode(&again, b.data, b.len, &e) < 0 || again.kind != m.kind ||
+         again.instance != m.instance || again.lease != m.lease || again.seq != m.seq ||
+         !json_equal(m.data, again.data) != !m.data))
         abort();
     wire_msg_clear(&m);
     wire_msg_clear(&again);
@@ -36,36 +37,40 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 #include "tests/unit/test.h"
 
 static const char *const corpus[] = {
-    "{\"v\":7,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c03\",\"slots\":4,\"cpus\":8,"
+    "{\"v\":8,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c03\",\"slots\":4,\"cpus\":8,"
     "\"gpus\":2,\"ping_ms\":5000,\"running\":[7,9]}}",
-    "{\"v\":7,\"kind\":\"report\",\"conn\":3,\"lease\":12,\"seq\":4,\"data\":{\"step\":3,\"loss\":"
+    "{\"v\":8,\"kind\":\"report\",\"conn\":3,\"instance\":7,\"lease\":12,\"seq\":4,\"data\":{"
+    "\"step\":3,\"loss\":"
     "1e-300,\"x\":\"\\u00e9\"}}",
-    "{\"v\":7,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":-1,"
+    "{\"v\":8,\"kind\":\"done\",\"conn\":1,\"instance\":7,\"lease\":1,\"seq\":1,\"data\":{"
+    "\"status\":-1,"
     "\"signal\":"
     "9,\"oom\":true,\"seconds\":1.5,\"error\":\"killed\",\"preempted\":false}}",
-    "{\"v\":7,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
+    "{\"v\":8,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
     "\"dir\":\"/s\",\"wdir\":\"/\",\"argv\":[\"true\",\"--lr=1\"],\"env\":[\"A=b\"],\"params\":{"
     "\"o\":{\"lr\":0.1}},\"grace_ms\":30000,\"metric\":\"l\","
     "\"patterns\":"
     "\"l=(.*)\"}}",
-    "{\"v\":7,\"kind\":\"slots\",\"conn\":1,\"data\":{\"slots\":6,\"why\":\"x\"}}",
-    "{\"v\":7,\"kind\":\"requirements\",\"conn\":1,\"data\":{\"nodes\":2,\"ranks\":2,\"gpus\":0.15,"
+    "{\"v\":8,\"kind\":\"slots\",\"conn\":1,\"data\":{\"slots\":6,\"why\":\"x\"}}",
+    "{\"v\":8,\"kind\":\"requirements\",\"conn\":1,\"instance\":7,\"data\":{\"nodes\":2,\"ranks\":"
+    "2,\"gpus\":0.15,"
     "\"cpus\":1,"
     "\"memory\":1024}}",
-    "{\"v\":7,\"kind\":\"reserved\",\"conn\":1,\"lease\":3,\"data\":{\"cpus\":\"0-3\",\"gpus\":"
+    "{\"v\":8,\"kind\":\"reserved\",\"conn\":1,\"lease\":3,\"data\":{\"cpus\":\"0-3\",\"gpus\":"
     "\"GPU-"
     "1\"}}",
-    "{\"v\":7,\"kind\":\"join_ticket\",\"conn\":1,\"lease\":3,\"data\":{\"address\":\"10.0.0.1:"
+    "{\"v\":8,\"kind\":\"join_ticket\",\"conn\":1,\"lease\":3,\"data\":{\"address\":\"10.0.0.1:"
     "4000\","
     "\"token\":\"ab\",\"node\":2}}",
-    "{\"v\":7,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
+    "{\"v\":8,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
     "\"dir\":\"/d\",\"wdir\":\"/"
     "s\",\"argv\":[\"true\"],\"env\":[],\"params\":{},\"grace_ms\":1,\"peers\":[{\"node\":\"c04\","
     "\"resources\":{\"cpus\":\"0-3\"}}]}}",
-    "{\"v\":7,\"kind\":\"ping\",\"conn\":1}",
-    "{\"v\":7,\"kind\":\"bye\",\"conn\":1}",
-    "{\"v\":7,\"kind\":\"stop\",\"conn\":9223372036854775807,\"lease\":3}",
-    "{\"v\":7,\"kind\":\"ack\",\"conn\":1,\"lease\":3,\"seq\":8}",
+    "{\"v\":8,\"kind\":\"ping\",\"conn\":1}",
+    "{\"v\":8,\"kind\":\"foreign\",\"conn\":1}",
+    "{\"v\":8,\"kind\":\"bye\",\"conn\":1}",
+    "{\"v\":8,\"kind\":\"stop\",\"conn\":9223372036854775807,\"lease\":3}",
+    "{\"v\":8,\"kind\":\"ack\",\"conn\":1,\"lease\":3,\"seq\":8}",
     "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
 };
 

@@ -69,7 +69,7 @@ static void act(size_t count)
                 audit_lacking(a->reason);
             continue;
         }
-        if (a->kind == SCHEDULER_ACT_HEALTH)
+        if (a->kind == SCHEDULER_ACT_HEALTH || a->kind == SCHEDULER_ACT_NOTICE)
             continue;
         if (a->kind == SCHEDULER_ACT_RUN)
             audit_run(a);

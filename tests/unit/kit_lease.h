@@ -62,6 +62,7 @@ static inline void leases_open(struct leases *t)
     if (trial_paths_new(&t->paths, &paths, data, &e) < 0)
         FAIL("%s", e.text);
     t->context = (struct lease_context){.loop = &t->f->loop,
+                                        .instance = 1,
                                         .launcher = t->f->l,
                                         .need = &t->need,
                                         .paths = t->paths,

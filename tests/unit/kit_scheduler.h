@@ -80,7 +80,8 @@ static const char *gave(void)
 {
     static const char *const kinds[] = {"CREATED", "LEASED",  "REPORT", "STOPPING", "REQUEUED",
                                         "ENDED",   "PAUSING", "PAUSED", "ASKED",    "RETRIED"};
-    static const char *const acts[] = {"RUN", "HOLD", "STOP", "KILL", "TEST", "HEALTH", "END"};
+    static const char *const acts[] = {"RUN",  "HOLD",   "STOP",   "KILL",
+                                       "TEST", "HEALTH", "NOTICE", "END"};
     static struct strbuf b;
     strbuf_reset(&b);
     for (size_t i = 0; i < out.record_count; i++) {

@@ -302,10 +302,26 @@ static void grow(struct backend_comm *c)
     c->requests = xrealloc(c->requests, c->cap, sizeof(MPI_Request));
 }
 
+/* The mean of floats, as NCCL computes it: each is multiplied by 1 / ranks before they are added,
+ * so the sum does not overflow. */
+static inline bool is_float_mean(const struct backend_call *k)
+{
+    const unsigned floats =
+        1U << DROVER_HALF | 1U << DROVER_BFLOAT16 | 1U << DROVER_FLOAT | 1U << DROVER_DOUBLE;
+    return k->op == DROVER_AVG && floats >> k->type & 1 && collective_reduces(k->coll);
+}
+
 static int start_call(struct backend_comm *c, const struct backend_call *k, struct err *e)
 {
+    struct backend_call mean;
     if (c->n == c->cap)
         grow(c);
+    if (is_float_mean(k)) {
+        mean = *k;
+        mean.op = DROVER_MULSUM;
+        mean.factor = 1.0 / c->size;
+        k = &mean;
+    }
     void *temp = NULL;
     if (needs_temp(c, k) && !(temp = make_temp(c, k, e)))
         return -ENOMEM;

@@ -57,13 +57,6 @@ int mpi_types_op_16(MPI_Op *out, enum drover_type t, enum drover_op op, struct e
             v[i] = (type)((wide)v[i] / (wide)ranks); \
     } while (0)
 
-#define DIVIDE_16(from, to)                       \
-    do {                                          \
-        uint16_t *v = values;                     \
-        for (size_t i = 0; i < n; i++)            \
-            v[i] = to(from(v[i]) / (float)ranks); \
-    } while (0)
-
 void mpi_types_average(void *values, size_t n, enum drover_type t, int ranks)
 {
     switch (t) {
@@ -85,21 +78,7 @@ void mpi_types_average(void *values, size_t n, enum drover_type t, int ranks)
     case DROVER_UINT64:
         DIVIDE(uint64_t, uint64_t);
         break;
-    case DROVER_FLOAT:
-        DIVIDE(float, float);
-        break;
-    case DROVER_DOUBLE:
-        DIVIDE(double, double);
-        break;
-    case DROVER_HALF:
-        DIVIDE_16(half_to_float, half_from_float);
-        break;
-    case DROVER_BFLOAT16:
-        DIVIDE_16(bfloat16_to_float, bfloat16_from_float);
-        break;
-    case DROVER_F8E4M3: /* rejected by comm.c */
-    case DROVER_F8E5M2:
-    case DROVER_TYPES:
+    default: /* floats are divided before they are added */
         break;
     }
 }

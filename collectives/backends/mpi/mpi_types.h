@@ -39,5 +39,5 @@ static inline int mpi_types_op(MPI_Op *out, enum drover_type t, enum drover_op o
     return 0;
 }
 
-/* Divides n sums by the number of ranks. Integers are truncated towards 0, as NCCL does. */
+/* Divides n sums of integers by the number of ranks, truncated towards 0, as NCCL does. */
 void mpi_types_average(void *values, size_t n, enum drover_type t, int ranks);

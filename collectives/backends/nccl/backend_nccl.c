@@ -41,9 +41,17 @@ static ncclDataType_t nccl_type(enum drover_type t)
     return types[t];
 }
 
-static bool is_created(const struct backend_call *k)
+static bool multiplies(const struct backend_call *k)
 {
     return k->op == DROVER_MULSUM && collective_reduces(k->coll);
+}
+
+/* With one rank, NCCL (up to 2.30) has no product of 8-bit floats, and its kernel (oneRankReduce in
+ * onerank.cu) does not write the last elements of many counts, such as 65,537 of 8 bytes. So such a
+ * call is not NCCL's. */
+static bool multiplies_alone(const struct backend_comm *c, const struct backend_call *k)
+{
+    return c->size == 1 && multiplies(k);
 }
 
 /* Sets *out to the reduction of a call. For DROVER_MULSUM the reduction is created for this call.
@@ -55,7 +63,7 @@ static ncclResult_t acquire_op(ncclRedOp_t *out, const struct backend_comm *c,
     /* With one rank, the sum replaces the mean, which has the same result. NCCL (up to 2.30) has no
      * mean of 8-bit floats for one rank. */
     *out = ops[k->op == DROVER_AVG && c->size == 1 ? DROVER_SUM : k->op];
-    if (!is_created(k))
+    if (!multiplies(k))
         return ncclSuccess;
     uint64_t factor = type_bits(k->type, k->factor);
     return c->nccl->ncclRedOpCreatePreMulSum(out, &factor, nccl_type(k->type),
@@ -64,7 +72,7 @@ static ncclResult_t acquire_op(ncclRedOp_t *out, const struct backend_comm *c,
 
 static void release_op(ncclRedOp_t op, const struct backend_comm *c, const struct backend_call *k)
 {
-    if (is_created(k))
+    if (multiplies(k))
         c->nccl->ncclRedOpDestroy(op, c->comm);
 }
 
@@ -101,6 +109,8 @@ static ncclResult_t call_nccl(struct backend_comm *c, const struct backend_call 
 
 static ncclResult_t issue(struct backend_comm *c, const struct backend_call *k)
 {
+    if (multiplies_alone(c, k))
+        return ncclSuccess;
     ncclRedOp_t op;
     ncclResult_t rc = acquire_op(&op, c, k);
     if (rc == ncclSuccess)
@@ -158,24 +168,18 @@ static int start_in_time(struct backend_comm *c, const struct backend_call *call
     return err_hint(e, "the first call of its kind connects the ranks: check the others");
 }
 
-/* Rejects calls for which NCCL has no kernel. */
-static int check_kernels(const struct backend_comm *c, const struct backend_call *calls, size_t n,
-                         struct err *e)
-{
-    for (size_t i = 0; i < n && c->size == 1; i++)
-        if (calls[i].type >= DROVER_F8E4M3 && calls[i].op == DROVER_MULSUM &&
-            collective_reduces(calls[i].coll))
-            return err_set(e, -ENOTSUP,
-                           "NCCL does not support mulsum of 8-bit floats with one rank");
-    return 0;
-}
-
 static int nccl_start(struct backend_comm *c, const struct backend_call *calls, size_t n,
                       struct err *e)
 {
-    int failed = check_kernels(c, calls, n, e);
-    if (failed < 0)
-        return failed;
+    size_t alone = 0;
+    for (size_t i = 0; i < n; i++) {
+        int rc = multiplies_alone(c, &calls[i]) ? nccl_copy_premul(c, &calls[i], e) : 0;
+        if (rc < 0)
+            return rc;
+        alone += multiplies_alone(c, &calls[i]);
+    }
+    if (alone == n)
+        return 0;
     if (may_block(c, calls, n))
         return start_in_time(c, calls, n, e);
     return nccl_loader_nccl(e, c->nccl, issue_all(c, calls, n), collective_name(calls[0].coll));

@@ -1,5 +1,6 @@
-/* Copies between host and device through pinned memory, repeated patterns, and comparisons. They
- * use the stream of the communicator, which may not be ordered with the default stream. */
+/* Copies between host and device through pinned memory, repeated patterns, comparisons and
+ * products. They use the stream of the communicator, which may not be ordered with the default
+ * stream. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -95,31 +96,39 @@ static char *kernels_beside(void)
                      self.dli_fname);
 }
 
-/* Returns the comparison of $DROVER_NCCL_KERNELS (empty: none) or of the library next to this one,
- * loaded once per process; NULL: there is none for this GPU. */
-static nccl_kernels_compare_fn *find_compare(int device)
+struct kernels {
+    nccl_kernels_usable_fn *usable;
+    nccl_kernels_compare_fn *run_compare;
+    nccl_kernels_premul_fn *run_premul;
+};
+
+/* Returns the kernels of $DROVER_NCCL_KERNELS (empty: none) or of the library next to this one,
+ * loaded once per process; NULL: there are none for this GPU. */
+static const struct kernels *find_kernels(int device)
 {
-    struct kernels {
-        nccl_kernels_usable_fn *usable;
-        nccl_kernels_compare_fn *run_compare;
-    } k;
     static const struct dl_symbol symbols[] = {
         {"nccl_kernels_usable", offsetof(struct kernels, usable), DL_REQUIRED},
         {"nccl_kernels_run_compare", offsetof(struct kernels, run_compare), DL_REQUIRED},
+        {"nccl_kernels_run_premul", offsetof(struct kernels, run_premul), DL_REQUIRED},
     };
-    static nccl_kernels_compare_fn *compare;
-    static bool searched;
+    static struct kernels k;
+    static bool searched, usable;
     if (searched)
-        return compare;
+        return usable ? &k : NULL;
     searched = true;
     const char *given = getenv("DROVER_NCCL_KERNELS");
     AUTO(free) char *beside = given ? NULL : kernels_beside();
     const char *path = given ? given : beside;
     const struct dl_library library = {.names = {path}, DL_SYMBOLS(symbols)};
-    if (path && *path && dl_load(&k, NULL, &library, NULL) == 0 && k.usable(device) == cudaSuccess)
-        compare = k.run_compare;
-    log_debug("buffers are compared %s", compare ? "on the GPU" : "on the host");
-    return compare;
+    usable =
+        path && *path && dl_load(&k, NULL, &library, NULL) == 0 && k.usable(device) == cudaSuccess;
+    log_debug("buffers are compared on the %s", usable ? "GPU" : "host");
+    return usable ? &k : NULL;
+}
+
+void nccl_copy_load_kernels(struct backend_comm *c)
+{
+    (void)find_kernels(c->device);
 }
 
 static cudaError_t compare_on_device(struct backend_comm *c, nccl_kernels_compare_fn *compare,
@@ -145,18 +154,53 @@ static cudaError_t compare_on_device(struct backend_comm *c, nccl_kernels_compar
 int nccl_copy_compare(struct backend_comm *c, const struct backend_compare *k,
                       struct backend_difference *out, struct err *e)
 {
-    nccl_kernels_compare_fn *compare = find_compare(c->device);
-    if (!compare || k->period * k->element > PATTERN_MAX)
+    const struct kernels *kernels = find_kernels(c->device);
+    if (!kernels || k->period * k->element > PATTERN_MAX)
         return err_set(e, -ENOTSUP, "no kernel compares buffers on this GPU");
     int failed = need_staging(c, e);
     if (failed == 0)
-        failed =
-            nccl_loader_cuda(e, c->cuda, compare_on_device(c, compare, k), "comparing buffers");
+        failed = nccl_loader_cuda(e, c->cuda, compare_on_device(c, kernels->run_compare, k),
+                                  "comparing buffers");
     if (failed < 0)
         return failed;
     const struct nccl_kernels_difference *found = c->copy.staging;
     *out = (struct backend_difference){.count = found->count, .first = found->first};
     return 0;
+}
+
+/* Waits for the work of the stream. */
+static cudaError_t premul_on_host(struct backend_comm *c, const struct backend_call *k,
+                                  size_t element)
+{
+    size_t bytes = k->count * element;
+    cudaError_t rc = cudaSuccess;
+    for (size_t at = 0; at < bytes && rc == cudaSuccess; at += COPY_BYTES) {
+        size_t part = bytes - at < COPY_BYTES ? bytes - at : COPY_BYTES;
+        rc = move(c, c->copy.staging, (const char *)k->in + at, part, cudaMemcpyDeviceToHost);
+        premul_apply(c->copy.staging, part / element, k->type, k->factor);
+        if (rc == cudaSuccess)
+            rc = move(c, (char *)k->out + at, c->copy.staging, part, cudaMemcpyHostToDevice);
+    }
+    return rc;
+}
+
+int nccl_copy_premul(struct backend_comm *c, const struct backend_call *k, struct err *e)
+{
+    const struct kernels *kernels = find_kernels(c->device);
+    size_t element = backend_type_bytes(k->type);
+    const struct nccl_kernels_premul job = {k->in,    k->out,  element,
+                                            k->count, k->type, type_bits(k->type, k->factor)};
+    (void)c->cuda->cudaSetDevice(c->device); /* each thread has its own; it worked before */
+    if (!kernels && c->recording) {
+        err_set(e, -ENOTSUP, "a graph cannot hold mulsum with one rank: no kernel for this GPU");
+        return err_hint(e, "install nccl_kernels.so next to the plug-in, or use no graph");
+    }
+    int failed = kernels ? 0 : need_staging(c, e);
+    if (failed < 0)
+        return failed;
+    cudaError_t rc =
+        kernels ? (cudaError_t)kernels->run_premul(&job, c->stream) : premul_on_host(c, k, element);
+    return nccl_loader_cuda(e, c->cuda, rc, "multiplying a buffer");
 }
 
 void nccl_copy_free(struct backend_comm *c)

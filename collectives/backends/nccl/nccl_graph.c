@@ -9,6 +9,7 @@ static int begin_graph(struct backend_comm *c, struct err *e)
         err_set(e, -ENOTSUP, "CUDA cannot record its default stream in a graph");
         return err_hint(e, "use another stream (drover bench: without -y 1)");
     }
+    nccl_copy_load_kernels(c);
     /* Thread-local: NCCL's own threads may allocate memory during the recording. */
     cudaError_t rc = c->cuda->cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal);
     c->recording = rc == cudaSuccess;

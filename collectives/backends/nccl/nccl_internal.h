@@ -77,6 +77,11 @@ int nccl_copy_fill(struct backend_comm *c, void *to, const void *pattern, size_t
                    size_t bytes, struct err *e);
 int nccl_copy_compare(struct backend_comm *c, const struct backend_compare *k,
                       struct backend_difference *out, struct err *e);
+/* Executes a call with DROVER_MULSUM on a communicator of one rank. Without a kernel for the GPU
+ * the host does it, and the call waits for the stream; -ENOTSUP then while a graph is recorded. */
+int nccl_copy_premul(struct backend_comm *c, const struct backend_call *k, struct err *e);
+/* Loads the kernels, which may be too late while a graph is recorded. */
+void nccl_copy_load_kernels(struct backend_comm *c);
 void nccl_copy_free(struct backend_comm *c);
 
 int nccl_mem_alloc(struct backend_comm *c, size_t bytes, enum backend_memory use, void **out,

@@ -1,3 +1,6 @@
+#ifndef DROVER_BUILD
+#define DROVER_BUILD /* drover.h of this tree, not as it is installed */
+#endif
 #include "collectives/backends/nccl/nccl_kernels.h"
 
 #include "collectives/comm/ulps.h"
@@ -32,44 +35,69 @@ template <typename T> __global__ void compare(nccl_kernels_compare k)
     }
 }
 
-template <typename T> void launch_compare(const nccl_kernels_compare *k, void *stream)
+template <typename T> __global__ void premul(nccl_kernels_premul k)
 {
-    size_t blocks = (k->n + THREADS - 1) / THREADS;
-    blocks = blocks < BLOCKS_MAX ? blocks : (size_t)BLOCKS_MAX;
-    LAUNCH(compare<T>, (unsigned)blocks, THREADS, stream, *k);
+    const T *in = (const T *)k.in;
+    T *out = (T *)k.out;
+    size_t stride = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < k.n; i += stride)
+        out[i] = (T)premul_one(k.type, in[i], k.factor);
+}
+
+unsigned blocks_for(size_t n)
+{
+    size_t blocks = (n + THREADS - 1) / THREADS;
+    return (unsigned)(blocks < BLOCKS_MAX ? blocks : (size_t)BLOCKS_MAX);
 }
 
 } // namespace
+
+/* Launches the kernel of k's element size, and returns from the function. */
+#define RUN(kernel, k, stream)                                                   \
+    do {                                                                         \
+        if ((k)->n == 0)                                                         \
+            return cudaSuccess;                                                  \
+        switch ((k)->element) {                                                  \
+        case 1:                                                                  \
+            LAUNCH(kernel<uint8_t>, blocks_for((k)->n), THREADS, stream, *(k));  \
+            break;                                                               \
+        case 2:                                                                  \
+            LAUNCH(kernel<uint16_t>, blocks_for((k)->n), THREADS, stream, *(k)); \
+            break;                                                               \
+        case 4:                                                                  \
+            LAUNCH(kernel<uint32_t>, blocks_for((k)->n), THREADS, stream, *(k)); \
+            break;                                                               \
+        case 8:                                                                  \
+            LAUNCH(kernel<uint64_t>, blocks_for((k)->n), THREADS, stream, *(k)); \
+            break;                                                               \
+        default:                                                                 \
+            return cudaErrorInvalidValue;                                        \
+        }                                                                        \
+        return cudaGetLastError();                                               \
+    } while (0)
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 EXPORT int nccl_kernels_usable(int device)
 {
+    static const void *const kernels[] = {
+        (const void *)compare<uint8_t>,  (const void *)compare<uint16_t>,
+        (const void *)compare<uint32_t>, (const void *)compare<uint64_t>,
+        (const void *)premul<uint8_t>,   (const void *)premul<uint16_t>,
+        (const void *)premul<uint32_t>,  (const void *)premul<uint64_t>};
     cudaFuncAttributes attributes;
     cudaError_t rc = cudaSetDevice(device);
-    return rc == cudaSuccess ? cudaFuncGetAttributes(&attributes, (const void *)compare<uint8_t>)
-                             : rc;
+    for (const void *kernel : kernels)
+        rc = rc == cudaSuccess ? cudaFuncGetAttributes(&attributes, kernel) : rc;
+    return rc;
 }
 
 EXPORT int nccl_kernels_run_compare(const struct nccl_kernels_compare *k, void *stream)
 {
-    if (k->n == 0)
-        return cudaSuccess;
-    switch (k->element) {
-    case 1:
-        launch_compare<uint8_t>(k, stream);
-        break;
-    case 2:
-        launch_compare<uint16_t>(k, stream);
-        break;
-    case 4:
-        launch_compare<uint32_t>(k, stream);
-        break;
-    case 8:
-        launch_compare<uint64_t>(k, stream);
-        break;
-    default:
-        return cudaErrorInvalidValue;
-    }
-    return cudaGetLastError();
+    RUN(compare, k, stream);
+}
+
+EXPORT int nccl_kernels_run_premul(const struct nccl_kernels_premul *k, void *stream)
+{
+    RUN(premul, k, stream);
 }

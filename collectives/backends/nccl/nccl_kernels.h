@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "collectives/comm/premul.h"
+
 /* What a comparison finds, in device memory. */
 struct nccl_kernels_difference {
     unsigned long long count, first; /* first: ULLONG_MAX if count is 0 */
@@ -20,8 +22,19 @@ struct nccl_kernels_compare {
     struct nccl_kernels_difference *out;
 };
 
-/* The exported functions, "nccl_kernels_usable" and "nccl_kernels_run_compare". They return an
- * error code of CUDA. The first one says whether the kernels work on this GPU; the second one puts
- * a comparison, which adds to *out, on a stream. */
+/* Multiplies n elements by a factor, as premul_one() does; all in device memory. */
+struct nccl_kernels_premul {
+    const void *in;
+    void *out;         /* may be `in` */
+    size_t element, n; /* element: the size of the type in bytes */
+    enum drover_type type;
+    uint64_t factor; /* its bits */
+};
+
+/* The exported functions, "nccl_kernels_usable", "nccl_kernels_run_compare" and
+ * "nccl_kernels_run_premul". They return an error code of CUDA. The first one loads the kernels and
+ * says whether they work on this GPU; the others put their work on a stream. A comparison adds to
+ * *out. */
 typedef int nccl_kernels_usable_fn(int device);
 typedef int nccl_kernels_compare_fn(const struct nccl_kernels_compare *k, void *stream);
+typedef int nccl_kernels_premul_fn(const struct nccl_kernels_premul *k, void *stream);

@@ -6,6 +6,8 @@
 #include "collectives/bench/analysis/stats.h"
 #include "common/mem.h"
 
+static const double SIGNIFICANT = 0.05; /* p below it */
+
 struct value {
     double x;
     bool first;
@@ -65,6 +67,20 @@ static void step_down(struct bench_diff_row *rows, size_t n)
     }
 }
 
+/* The p of samples that do not overlap: their U is 0. */
+static double least_p(double n, double m)
+{
+    return erfc(fmax(0, n * m / 2 - 0.5) / sqrt(n * m / 12 * (n + m + 1)) / sqrt(2));
+}
+
+bool bench_diff_can_judge(const struct bench_diff_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (least_p((double)rows[i].before_n, (double)rows[i].after_n) * (double)n < SIGNIFICANT)
+            return true;
+    return false;
+}
+
 size_t bench_diff_judge(struct bench_diff_row *rows, size_t n, double tolerance)
 {
     size_t worse = 0;
@@ -77,8 +93,8 @@ size_t bench_diff_judge(struct bench_diff_row *rows, size_t n, double tolerance)
     }
     step_down(rows, n);
     for (size_t i = 0; i < n; i++) {
-        rows[i].worse = rows[i].p < 0.05 && rows[i].change > tolerance;
-        rows[i].better = rows[i].p < 0.05 && rows[i].change < -tolerance;
+        rows[i].worse = rows[i].p < SIGNIFICANT && rows[i].change > tolerance;
+        rows[i].better = rows[i].p < SIGNIFICANT && rows[i].change < -tolerance;
         worse += rows[i].worse;
     }
     return worse;

@@ -24,6 +24,10 @@ struct bench_diff_row {
 /* Fills in the rows. Returns the number of rows that are worse. A `tolerance` of 0.05 is 5 %. */
 size_t bench_diff_judge(struct bench_diff_row *rows, size_t n, double tolerance);
 
+/* Returns true if the test can detect a difference in a row at all: with too few iterations, even
+ * samples that do not overlap have a p of 0.05 or more after the adjustment. */
+bool bench_diff_can_judge(const struct bench_diff_row *rows, size_t n);
+
 /* Returns the probability of rank sums that are at least as unequal as these, if both samples come
  * from one distribution. Returns 1 if all values are equal. n and m must be > 0. */
 double bench_diff_rank_sum(const double *a, size_t n, const double *b, size_t m);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/plural.h"
+
 enum { ALIGNED = 16 };
 
 static size_t aligned(double bytes)
@@ -43,12 +45,13 @@ int traffic_read(struct traffic *out, const char *text, double scale, struct err
         rc = read_line(&t, line, scale, &n, e);
         width = width ? width : rc;
         if (rc > 0 && rc != width)
-            rc = err_set(e, -EINVAL, "row %d has %d columns, the first one has %d", t.size + 1, rc,
-                         width);
+            rc = err_set(e, -EINVAL, "row %d has %d column%s, the first one has %d", t.size + 1, rc,
+                         plural_s(rc), width);
         t.size += rc > 0;
     }
     if (rc >= 0 && (t.size == 0 || t.size != width))
-        rc = err_set(e, -EINVAL, "the matrix has %d rows and %d columns", t.size, width);
+        rc = err_set(e, -EINVAL, "the matrix has %d row%s and %d column%s", t.size,
+                     plural_s(t.size), width, plural_s(width));
     if (rc < 0) {
         traffic_free(&t);
         return rc;

@@ -1,6 +1,7 @@
 #include "collectives/bench/cmd/bench_job.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <uv.h>
@@ -13,7 +14,7 @@
 #include "launcher/guardian/guardian.h"
 #include "launcher/run/run_options.h"
 
-enum { GRACE_MS = 3000, SILENT_MS = 500, LOOK_MS = 2000 };
+enum { GRACE_MS = 3000, SILENT_MS = 500, LOOK_MS = 2000, STATUS_SIGNAL = 128 };
 
 struct run {
     struct launch *launch;
@@ -22,7 +23,7 @@ struct run {
     int status;
     uv_timer_t silence;
     bool *stopped;   /* by rank: it was named as stopped */
-    int write_error; /* errno of the first line that could not be written; 0: none */
+    int write_error; /* errno of the first line that could not be written, or EPIPE; 0: none */
 };
 
 /* Logs the failure of a rank that was killed or not started. A rank that exits has printed its
@@ -48,9 +49,9 @@ static void name_stopped(struct run *j)
     if (launch_sample_status(j->launch, all) < 0)
         return;
     for (int r = 0; r < n; r++) {
-        bool stopped = all[r].state == 'T' || all[r].state == 't';
+        bool stopped = all[r].at.state == 'T' || all[r].at.state == 't';
         if (stopped && !j->stopped[r])
-            log_error("rank %d is stopped (process %d)", r, (int)all[r].pid);
+            log_error("rank %d is stopped (process %d)", r, (int)all[r].at.pid);
         j->stopped[r] = stopped;
     }
 }
@@ -66,14 +67,25 @@ static void await_silence(struct run *j)
     uv_timer_start(&j->silence, on_silence, SILENT_MS, LOOK_MS);
 }
 
+/* Keeps the first error of writing; the measurement continues. It ends if the reader of the output
+ * has closed it. */
+static void keep_error(struct run *j, int error)
+{
+    if (error == EPIPE && j->write_error != EPIPE) {
+        log_error("the output has no reader any more: stopping the ranks");
+        launch_stop(j->launch, 0);
+    }
+    j->write_error = error == EPIPE || j->write_error == 0 ? error : j->write_error;
+}
+
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
     struct run *j = arg;
     FILE *to = from == LAUNCH_STDOUT ? stdout : stderr;
     fwrite(text, 1, len, to);
     fputc(text[len] == '\r' ? '\r' : '\n', to);
-    if (fflush(to) != 0 && j->write_error == 0) /* the table appears row by row */
-        j->write_error = errno;
+    if (fflush(to) != 0) /* the table appears row by row */
+        keep_error(j, errno);
     await_silence(j);
     return true;
 }
@@ -82,6 +94,8 @@ static void on_ended(void *arg, const struct job_end *end)
 {
     struct run *j = arg;
     j->status = end->status;
+    if (end->broken && !end->stopped)
+        log_error("the ranks were stopped: %s", end->broken);
     if (end->first_failed >= 0 && !end->stopped)
         log_failure(&end->first);
     j->ended = true;
@@ -121,6 +135,8 @@ static int run_on(uv_loop_t *loop, struct launch_context *l, const struct bench_
     stop_signals_close(&j.signals);
     uv_close((uv_handle_t *)&j.silence, NULL);
     uv_run(loop, UV_RUN_NOWAIT); /* closes the handles, which are in `j` */
+    if (rc == 0 && j.write_error == EPIPE)
+        return STATUS_SIGNAL + SIGPIPE; /* as if SIGPIPE had ended drover; so does `drover run` */
     if (rc == 0 && j.status == 0 && j.write_error)
         rc = err_set(e, -EIO, "the output cannot be written: %s", strerror(j.write_error));
     return rc < 0 ? rc : j.status;

@@ -13,7 +13,7 @@
 #include "common/fnv_hash.h"
 #include "common/json.h"
 
-enum { DOCUMENT_MAX = 1 << 30 };
+enum { DOCUMENT_MAX = 128 << 20 };
 
 static const char *const ways[] = {"out_of_place", "in_place"};
 
@@ -117,8 +117,13 @@ int cmd_bench_diff_show(struct strbuf *out, const json_t *before, const json_t *
     }
     size_t worse = bench_diff_judge(t.rows, t.n, tolerance);
     print_table(out, &t, json_object_get(after, "rows"));
-    strbuf_printf(out, "# %zu of %zu rows are worse by more than %g %%\n", worse, t.n,
-                  100 * tolerance);
+    if (!bench_diff_can_judge(t.rows, t.n)) {
+        table_free(&t);
+        err_set(e, -ENODATA, "no row can be judged: too few single iterations");
+        return err_hint(e, "more of them: -n 20 for drover bench, -I 1 for nccl-tests");
+    }
+    strbuf_printf(out, "# %zu of %zu row%s worse by more than %g %%\n", worse, t.n,
+                  t.n == 1 ? " is" : "s are", 100 * tolerance);
     table_free(&t);
     return (int)worse;
 }
@@ -212,7 +217,7 @@ int cmd_bench_diff_save(const char *path, const char *document, struct err *e)
             return err_set(e, -errno, "'%s': %s", part, strerror(errno));
         *slash = '/';
     }
-    int rc = file_write(path, document, strlen(document), 0666);
+    int rc = file_replace(path, document, strlen(document), 0);
     return rc < 0 ? err_set(e, rc, "'%s': %s", path, strerror(-rc)) : 0;
 }
 

@@ -17,7 +17,8 @@ struct cmd_bench_printer {
         struct bench_report_json *json; /* NULL: not requested */
         struct json_stream *out;        /* NULL: not written row by row */
     } documents[2];                     /* drover's, --json on stdout; nccl-tests', -J */
-    json_t *baseline;                   /* a document; NULL: not requested */
+    json_t *rows;     /* drover's, for what reads them at the end; NULL: nothing */
+    json_t *baseline; /* a document; NULL: not requested */
     struct bench_report_summary so_far; /* of the rows that were reported */
     struct err write_error;             /* the first one; code 0: none */
     bool shows_progress;                /* progress is shown on stderr, which is a terminal */

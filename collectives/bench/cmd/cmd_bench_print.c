@@ -31,7 +31,9 @@ static void write_documents(struct cmd_bench_printer *p, const struct bench_repo
         struct bench_report_json *j = p->documents[i].json;
         struct json_stream *out = p->documents[i].out;
         struct err e = {0};
-        const json_t *item = row && j ? bench_report_json_row(j, row) : NULL;
+        AUTO(json) json_t *item = row && j ? bench_report_json_row(j, row) : NULL;
+        if (i == 0 && item && p->rows)
+            json_array_append(p->rows, item);
         if (!out)
             continue;
         AUTO(json) json_t *tail = bench_report_json_tail(j, &p->so_far, why ? why->text : NULL);
@@ -90,8 +92,10 @@ static int start_documents(struct cmd_bench_printer *p, struct err *e)
 {
     const struct cmd_bench_opts *o = p->o;
     int rc = 0;
-    if (o->form == CMD_BENCH_JSON || o->save || o->baseline || o->report)
+    bool keeps = o->save || o->baseline || o->report;
+    if (o->form == CMD_BENCH_JSON || keeps)
         p->documents[0].json = bench_report_json_new(&p->head, p->devices, false);
+    p->rows = keeps ? json_array() : NULL;
     if (o->baseline) {
         AUTO(free)
         char *path = cmd_bench_diff_path(o->baseline, bench_name(&o->bench), p->devices, p->ranks);
@@ -167,7 +171,8 @@ int cmd_bench_printer_finish(struct cmd_bench_printer *p,
 {
     AUTO(strbuf) struct strbuf text = {0};
     struct bench_report_json *json = p->documents[0].json;
-    AUTO(json) json_t *document = json ? bench_report_json_document(json, summary) : NULL;
+    AUTO(json)
+    json_t *document = p->rows ? bench_report_json_document(json, p->rows, summary) : NULL;
     struct err failure = {0};
     if (p->o->form == CMD_BENCH_TABLE)
         bench_report_summary_text(&text, summary);
@@ -229,5 +234,6 @@ void cmd_bench_printer_close(struct cmd_bench_printer *p)
         json_stream_close(p->documents[i].out);
         bench_report_json_free(p->documents[i].json);
     }
+    json_decref(p->rows);
     json_decref(p->baseline);
 }

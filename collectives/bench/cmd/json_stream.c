@@ -14,6 +14,7 @@
 struct json_stream {
     int fd;
     char *path; /* NULL: stdout */
+    char *tmp;  /* the name of the file until it has a whole document; then NULL */
     bool any;   /* the array has items */
     off_t at;   /* for a file: offset of the end of the document */
     char *tail; /* the end of the document; NULL: nothing is written */
@@ -54,16 +55,36 @@ int json_stream_open_file(struct json_stream **out, const char *path, struct err
 {
     AUTO(json_stream) struct json_stream *s = xzalloc(sizeof *s);
     s->path = xstrdup(path);
-    for (int i = 0; (s->fd = open(s->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0;
-         i++) {
-        if (errno != EEXIST)
-            return err_set(e, errno == ENOSPC ? -ENOSPC : -EINVAL, "'%s': %s", s->path,
-                           strerror(errno));
+    s->fd = file_create_tmp(&s->tmp, path, 0666);
+    if (s->fd < 0)
+        return err_set(e, s->fd == -ENOSPC ? -ENOSPC : -EINVAL, "'%s': %s", path, strerror(-s->fd));
+    *out = TAKE(s);
+    return 0;
+}
+
+/* Renames a file, but does not overwrite one. Returns 0 or a negative errno. */
+static int rename_new(const char *from, const char *to)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EEXIST && link(from, to) == 0) /* NFS has no such rename() */
+        return unlink(from) < 0 ? -errno : 0;
+    if (errno == EEXIST || access(to, F_OK) == 0)
+        return -EEXIST;
+    return rename(from, to) < 0 ? -errno : 0; /* a file system without links */
+}
+
+/* Gives the file its name, or path.0, path.1, … if that exists. */
+static int publish(struct json_stream *s, struct err *e)
+{
+    AUTO(free) char *path = xstrdup(s->path);
+    int rc;
+    for (int i = 0; (rc = rename_new(s->tmp, s->path)) == -EEXIST; i++) {
         free(s->path);
         s->path = xasprintf("%s.%d", path, i);
     }
-    *out = TAKE(s);
-    return 0;
+    free(rc < 0 ? TAKE(s->tail) : TAKE(s->tmp));
+    return rc < 0 ? err_set(e, -EINVAL, "'%s': %s", s->path, strerror(-rc)) : 0;
 }
 
 /* Returns the text between the braces of an object. */
@@ -80,13 +101,19 @@ static char *tail_text(const json_t *tail)
     return xasprintf("\n ]%s%s\n}\n", *inside ? "," : "", inside);
 }
 
-/* Replaces the end of a file by `text`. */
-static int replace_end(struct json_stream *s, const char *text, size_t len)
+/* Replaces the end of a file by `text`. Blanks cover what is left of a longer end, so that the
+ * document is whole before the file is cut, too. */
+static int replace_end(struct json_stream *s, const char *text)
 {
-    if (lseek(s->fd, s->at, SEEK_SET) < 0)
+    off_t end = s->at + (off_t)strlen(text), old = lseek(s->fd, 0, SEEK_END);
+    if (old < 0 || lseek(s->fd, s->at, SEEK_SET) < 0)
         return -errno;
-    int rc = file_write_all(s->fd, text, len);
-    return rc < 0 ? rc : ftruncate(s->fd, s->at + (off_t)len) < 0 ? -errno : 0;
+    /* A full disk shows before anything is overwritten, if the file system can reserve blocks */
+    if (fallocate(s->fd, FALLOC_FL_KEEP_SIZE, s->at, end - s->at) < 0 && errno == ENOSPC)
+        return -ENOSPC;
+    AUTO(free) char *covering = xasprintf("%s%*s", text, old > end ? (int)(old - end) : 0, "");
+    int rc = file_write_all(s->fd, covering, strlen(covering));
+    return rc < 0 ? rc : ftruncate(s->fd, end) < 0 ? -errno : 0;
 }
 
 /* Writes `text` and after it `tail`, the end of the document. If that fails, a file stays as it
@@ -95,10 +122,10 @@ static int write_part(struct json_stream *s, const char *text, char *tail)
 {
     size_t len = strlen(text);
     AUTO(free) char *whole = s->path ? xasprintf("%s%s", text, tail) : NULL;
-    int rc = whole ? replace_end(s, whole, strlen(whole)) : file_write_all(s->fd, text, len);
+    int rc = whole ? replace_end(s, whole) : file_write_all(s->fd, text, len);
     if (rc < 0) {
         if (whole)
-            (void)replace_end(s, s->tail ? s->tail : "", s->tail ? strlen(s->tail) : 0);
+            (void)replace_end(s, s->tail ? s->tail : "");
         free(tail);
         return rc;
     }
@@ -130,7 +157,8 @@ int json_stream_begin(struct json_stream *s, const json_t *head, const char *lis
     AUTO(free) char *inside = keys(head);
     AUTO(free)
     char *text = xasprintf("{%s%s\n \"%s\": [", inside, *inside ? "," : "", list);
-    return put(s, text, tail_text(tail), e);
+    int rc = put(s, text, tail_text(tail), e);
+    return rc == 0 && s->tmp ? publish(s, e) : rc;
 }
 
 int json_stream_add(struct json_stream *s, const json_t *item, const json_t *tail, struct err *e)
@@ -167,6 +195,9 @@ void json_stream_close(struct json_stream *s)
     atomic_flag_clear(&busy);
     if (s->path && s->fd >= 0)
         close(s->fd);
+    if (s->tmp)
+        (void)unlink(s->tmp);
+    free(s->tmp);
     free(s->path);
     free(s->tail);
     free(s);

@@ -1,9 +1,9 @@
 /* json_stream - writes a JSON document while its last array grows. The document is complete at any
  * time, even if this process is killed.
  *
- * A file always has the whole document, since an item and the end of the document are written
- * together. stdout cannot be overwritten, so there the end is written only by json_stream_end(), or
- * when SIGINT or SIGTERM ends the process. */
+ * A file gets its name when it has the first whole document. Later an item and the end of the
+ * document are written together, over the end before. stdout cannot be overwritten, so there the
+ * end is written only by json_stream_end(), or when SIGINT or SIGTERM ends the process. */
 #pragma once
 
 #include <jansson.h>
@@ -13,8 +13,8 @@
 
 struct json_stream;
 
-/* Creates the file. Like nccl-tests, never overwrites a file: if `path` exists, uses path.0,
- * path.1, …
+/* Creates a file, which json_stream_begin() names `path`. Like nccl-tests, never overwrites a file:
+ * if `path` exists, the name is path.0, path.1, …
  *   -EINVAL  the file cannot be created */
 int json_stream_open_file(struct json_stream **out, const char *path, struct err *e);
 /* Opens a document on stdout. Call this at most once per process. */

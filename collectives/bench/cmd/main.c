@@ -218,12 +218,13 @@ static int as_rank(struct drover *d, struct cmd_bench_opts *o, char **argv, stru
     return rc;
 }
 
-/* A rank that crashed counts as a failure, the user's Ctrl-C does not. Control runs need the whole
- * job, not the part of one process. */
+/* A rank that crashed counts as a failure. The user's Ctrl-C does not, nor does a reader that
+ * closed the output. Control runs need the whole job, not the part of one process. */
 static int after_job(int status, char **argv, const struct cmd_bench_opts *o, bool part)
 {
     bool crashed = status > SIGNALLED && status != SIGNALLED + SIGINT &&
-                   status != SIGNALLED + SIGTERM && status != SIGNALLED + SIGKILL;
+                   status != SIGNALLED + SIGTERM && status != SIGNALLED + SIGKILL &&
+                   status != SIGNALLED + SIGPIPE;
     if (getenv(CMD_BENCH_CONTROL_ENV) || !(status == CMD_BENCH_CONTROL_STATUS || crashed))
         return status;
     if (o->verdict && !part)
@@ -298,10 +299,8 @@ static int run(int argc, char **argv, struct cmd_bench_opts *o)
                            : EXIT_STATUS_FAILED;
 }
 
-int main(int argc, char **argv)
+static int dispatch(int argc, char **argv)
 {
-    own_process_exit_without_memory();
-    log_open("drover bench");
     if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
         puts("drover-bench " DROVER_VERSION);
         return 0;
@@ -316,4 +315,11 @@ int main(int argc, char **argv)
     int status = run(argc, argv, &o);
     cmd_bench_opts_free(&o);
     return status;
+}
+
+int main(int argc, char **argv)
+{
+    own_process_exit_without_memory();
+    log_open("drover bench");
+    return own_process_flush(dispatch(argc, argv));
 }

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from wandb import data_types, errors, plot, sdk, util
+from wandb import data_types, errors, plot, sdk, sklearn, util
 from wandb.data_types import (Audio, Classes, Graph, Histogram, Html, Image, JoinedTable, Molecule, Object3D, Plotly,
                               Table, Video)
 from wandb.errors import CommError, Error, UsageError
@@ -58,10 +58,14 @@ def fail_at_exit(status):
 
 
 def _params():
-    """Returns the trial's parameters; {} outside a trial, or if the script has removed the sweep's variables."""
-    if "WANDB_SWEEP_ID" not in os.environ or "DROVER_TRIAL_DIR" not in os.environ:
+    """Returns the trial's parameters; {} outside a trial, or if the script has removed the sweep's variables. The
+    command that is printed for a trial sets them, too, if the trial leaves the file that says so."""
+    if "WANDB_SWEEP_ID" not in os.environ or "WANDB_SWEEP_PARAM_PATH" not in os.environ:
         return {}
-    with open(os.path.join(os.environ["DROVER_TRIAL_DIR"], "..", "params.json"), encoding="utf-8") as f:
+    directory = os.path.dirname(os.environ["WANDB_SWEEP_PARAM_PATH"])
+    if "DROVER_TRIAL_DIR" in os.environ:
+        open(os.path.join(directory, "wandb-stand-in"), "a").close()
+    with open(os.path.join(directory, "..", "params.json"), encoding="utf-8") as f:
         return json.load(f)
 
 
@@ -169,6 +173,21 @@ def termerror(string, newline=True, repeat=True, **more):
     util.log(f"ERROR {string}", repeat)
 
 
+def plot_table(*args, **kwargs):
+    return plot.CustomChart()
+
+
 def __getattr__(name):
-    raise AttributeError(f"drover's stand-in for wandb has no '{name}'; for W&B's own module set "
-                         "`drover: {wandb: real}` in the sweep file")
+    raise AttributeError(util.missing(name))
+
+
+class _Missing:
+    """The last finder of modules: says of `import wandb.integration.sb3` what the AttributeError says of a name."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.startswith("wandb."):
+            raise ModuleNotFoundError(util.missing(name[len("wandb."):]), name=name)
+
+
+sys.meta_path.append(_Missing)

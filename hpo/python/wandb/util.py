@@ -15,6 +15,12 @@ def log(text, repeat=True):
         _printed.add(text)
 
 
+def missing(name):
+    """The message for a name of W&B's module that this one does not have."""
+    return (f"drover's stand-in for wandb has no '{name}'; for W&B's own module set `drover: {{wandb: real}}` in the "
+            "sweep file, and report the metric by drover.report(), too")
+
+
 def generate_id(length=8):
     return "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(length))
 

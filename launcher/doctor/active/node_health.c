@@ -5,6 +5,7 @@
 
 #include "common/json.h"
 #include "common/mem.h"
+#include "common/plural.h"
 #include "launcher/doctor/active/own_command.h"
 #include "launcher/doctor/core/check.h"
 
@@ -50,7 +51,8 @@ int node_health_read(struct node_health *out, int count, const char *text, struc
         return -EBADMSG;
     const json_t *nodes = json_object_get(root, "nodes");
     if ((int)json_array_size(nodes) != count)
-        return err_set(e, -EBADMSG, "%zu nodes instead of %d", json_array_size(nodes), count);
+        return err_set(e, -EBADMSG, "%zu node%s instead of %d", json_array_size(nodes),
+                       plural_s((long long)json_array_size(nodes)), count);
     for (int i = 0; i < count; i++)
         read_node(&out[i], json_array_get(nodes, (size_t)i));
     return 0;

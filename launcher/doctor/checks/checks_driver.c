@@ -11,7 +11,7 @@
 #include "launcher/doctor/core/sysroot.h"
 #include "launcher/doctor/facts/gpu_health.h"
 #include "launcher/doctor/facts/pci_devices.h"
-#include "launcher/doctor/facts/xid.h"
+#include "launcher/gpu/xid.h"
 
 static void run_nouveau(struct check_result *r, struct check_env *env)
 {

@@ -9,7 +9,8 @@
 #include "launcher/doctor/core/sysroot.h"
 #include "launcher/doctor/facts/gpu_health.h"
 #include "launcher/doctor/facts/pci_devices.h"
-#include "launcher/doctor/facts/xid.h"
+#include "launcher/gpu/xid.h"
+#include "launcher/node/topo_visible.h"
 
 /* ---- gpu.count ------------------------------------------------------------------------------ */
 
@@ -36,10 +37,8 @@ static bool is_visible_word(const char *word, size_t len, const struct check_env
 {
     const struct gpu *gpu;
     const char *uuid;
-    static const char *const hiding[] = {"", "-1", "none", "void", "NoDevFiles"};
-    for (size_t i = 0; i < COUNT_OF(hiding); i++)
-        if (strlen(hiding[i]) == len && strncmp(word, hiding[i], len) == 0)
-            return true;
+    if (topo_hides_gpus(word, len))
+        return true;
     if (strspn(word, "0123456789") >= len)
         return len < 8 && atoi(word) < count;
     for (int i = 0; i < count; i++)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/plural.h"
 #include "launcher/doctor/checks/checks.h"
 #include "launcher/doctor/checks/program.h"
 #include "launcher/doctor/core/sysroot.h"
@@ -22,9 +23,11 @@ static void ecc(struct gpu_health *h, const struct gpu_sample *g, int i)
     bool known_mode = gpu_health_get(&on, g, GPU_FACT_ECC_MODE);
     h->known += gpu_health_get(&now, g, GPU_FACT_ECC_VOLATILE) || known_mode;
     if (now > 0)
-        gpu_health_add(h, CHECK_FAIL, i, "%lld uncorrected errors since the last reset", now);
+        gpu_health_add(h, CHECK_FAIL, i, "%lld uncorrected error%s since the last reset", now,
+                       plural_s(now));
     else if (gpu_health_get(&ever, g, GPU_FACT_ECC_AGGREGATE) && ever > 0)
-        gpu_health_add(h, CHECK_WARN, i, "%lld uncorrected errors in its life", ever);
+        gpu_health_add(h, CHECK_WARN, i, "%lld uncorrected error%s in its life", ever,
+                       plural_s(ever));
     for (int k = 0; known_mode && !on && k < h->count; k++)
         if (same_model(&h->gpus[k], g) && gpu_health_get(&other, &h->gpus[k], GPU_FACT_ECC_MODE) &&
             other)
@@ -192,8 +195,8 @@ static void mode(struct gpu_health *h, const struct gpu_sample *g, int i)
     if (known && compute == NVML_COMPUTE_PROHIBITED)
         gpu_health_add(h, CHECK_FAIL, i, "compute mode is prohibited");
     else if (known && compute != 0 && h->env->ranks > h->count)
-        gpu_health_add(h, CHECK_FAIL, i, "compute mode is exclusive, for %d ranks on %d GPUs",
-                       h->env->ranks, h->count);
+        gpu_health_add(h, CHECK_FAIL, i, "compute mode is exclusive, for %d ranks on %d GPU%s",
+                       h->env->ranks, h->count, plural_s(h->count));
     if (gpu_health_get(&mig, g, GPU_FACT_MIG_MODE) &&
         gpu_health_get(&pending, g, GPU_FACT_MIG_MODE_PENDING) && mig != pending)
         gpu_health_add(h, CHECK_WARN, i, "MIG mode changes from %s at the next reset",

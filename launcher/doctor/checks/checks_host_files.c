@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <mntent.h>
 #include <poll.h>
 #include <signal.h>
@@ -166,9 +167,25 @@ static bool fails_to_execute(struct check_result *r, char *const *command)
     return true;
 }
 
+/* Returns true, with a warning, if the job would have to make more than the directory itself. */
+static bool is_misplaced(struct check_result *r, const char *dir)
+{
+    AUTO(free) char *copy = xstrdup(dir);
+    const char *above = dirname(copy);
+    if (access(above, F_OK) == 0)
+        return false;
+    AUTO(free) char *there = existing(above);
+    check_bad(r, CHECK_WARN, "a directory", "access()", "%s does not exist", above);
+    check_advise(r, "mount it, or correct the path %s; a job would make it in %s", dir, there);
+    return true;
+}
+
 static void run_fs(struct check_result *r, struct check_env *env)
 {
     AUTO(strv) char **dirs = written_dirs(env);
+    for (const char *const *d = env->dirs; d && *d; d++)
+        if (is_misplaced(r, *d))
+            return;
     for (char **d = dirs; *d; d++)
         if (fails_to_write(r, *d))
             return;

@@ -231,12 +231,12 @@ static void run_governor(struct check_result *r, struct check_env *env)
     else if (has_battery())
         check_skip(r, "a machine with a battery");
     else if (slow)
-        check_bad(r, CHECK_WARN, "performance", CPUFREQ, "powersave for %d of %d policies", slow,
-                  count);
+        check_bad(r, CHECK_WARN, "performance", CPUFREQ, "powersave for %d of %d polic%s", slow,
+                  count, count == 1 ? "y" : "ies");
     else if (lowered)
         check_bad(r, CHECK_WARN, "the maximum of the hardware", CPUFREQ,
-                  "%d of %d policies are limited to %lld MHz of %lld MHz", lowered, count,
-                  lowest_khz / 1000, top_khz / 1000);
+                  "%d of %d polic%s limited to %lld MHz of %lld MHz", lowered, count,
+                  count == 1 ? "y is" : "ies are", lowest_khz / 1000, top_khz / 1000);
     else
         check_ok(r, CPUFREQ, "%s", governor);
     if (count && !slow && lowered && r->state == CHECK_WARN)

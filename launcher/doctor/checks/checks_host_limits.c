@@ -325,9 +325,12 @@ static void run_cpus(struct check_result *r, struct check_env *env)
     }
     if (cpus == mask || (threads && threads * ranks <= cpus))
         return check_ok(r, "sched_getaffinity(), cpu.max of the cgroup", "%d", cpus);
-    AUTO(free) char *want = xasprintf("CPU time for the %d CPUs that programs see", mask);
+    int64_t throttled = times_throttled();
+    AUTO(free)
+    char *want = xasprintf("CPU time for the %d CPU%s that programs see", mask, plural_s(mask));
     check_bad(r, CHECK_WARN, want, "cpu.max and cpu.stat of the cgroup",
-              "the time of %d, throttled %" PRId64 " times", quota, times_throttled());
+              "the time of %d, throttled %" PRId64 " time%s", quota, throttled,
+              plural_s(throttled));
     check_advise(r, "export OMP_NUM_THREADS=%d", cpus / ranks);
 }
 

@@ -93,9 +93,10 @@ static void run_nvlink(struct check_result *r, struct check_env *env)
             gpu_health_again(&after, g, GPU_FACT_NVLINK_ERRORS) && after > before)
             gpu_health_add(&h, CHECK_WARN, i, "%lld NVLink errors in 0.3 s", after - before);
     }
+    int links = __builtin_popcountll((unsigned long long)active_links(h.gpus));
     AUTO(free)
-    char *ok = xasprintf("%d links of each GPU are active",
-                         __builtin_popcountll((unsigned long long)active_links(h.gpus)));
+    char *ok = xasprintf("%d link%s of each GPU %s active", links, plural_s(links),
+                         links == 1 ? "is" : "are");
     gpu_health_report(r, &h, "the same links on all GPUs", gpu_rows[GPU_FACT_NVLINKS].function, ok);
 }
 
@@ -264,7 +265,8 @@ static void run_acs(struct check_result *r, struct check_env *env)
     } else if (unreadable) {
         check_skip(r, "only root can read the PCI configuration space");
     } else {
-        check_ok(r, "PCI configuration space", "off on %zu bridges", strv_len(bridges));
+        check_ok(r, "PCI configuration space", "off on %zu bridge%s", strv_len(bridges),
+                 plural_s((long long)strv_len(bridges)));
     }
 }
 

@@ -318,7 +318,8 @@ static void check_prog(struct check_result *r, struct check_env *env)
     if (!env->command || !env->command[0])
         return check_skip(r, "no program was given (drover doctor -- PROGRAM)");
     const char *name = env->command[0];
-    AUTO(free) char *path = program_find(name);
+    bool by_python = python_is_script(name) && access(name, X_OK) < 0 && access(name, R_OK) == 0;
+    AUTO(free) char *path = program_find(by_python ? "python3" : name); /* as drover run */
     AUTO(free) struct program_file *f = xzalloc(sizeof *f);
     if (!path) {
         bool denied = errno == EACCES;

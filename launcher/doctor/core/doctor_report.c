@@ -207,7 +207,7 @@ static void put_names(struct strbuf *b, const struct doctor_report *r, int node,
         k++;
     }
     if (shown < n)
-        strbuf_printf(b, " and %d others", n - shown);
+        strbuf_printf(b, " and %d other%s", n - shown, plural_s(n - shown));
 }
 
 /* " on c07 and c19", " on 30 of 32 nodes"; nothing if there is one node. */
@@ -259,11 +259,30 @@ static bool is_finding(const struct check_result *c)
     return was_run(c) && (c->state == CHECK_WARN || c->state == CHECK_FAIL);
 }
 
+/* Returns the length of the cause in an error that may end in "; try: WAY OUT". Sets *advice to the
+ * way out, or to NULL. */
+static int cause_length(const char *error, const char **advice)
+{
+    static const char mark[] = "; try: ";
+    const char *at = strstr(error, mark);
+    *advice = at ? at + sizeof mark - 1 : NULL;
+    return (int)(at ? (size_t)(at - error) : strlen(error));
+}
+
+static void put_missing_node(struct strbuf *b, const char *error)
+{
+    const char *advice;
+    int len = cause_length(error, &advice);
+    strbuf_printf(b, "fail  %.*s\n", len, error);
+    if (advice)
+        strbuf_printf(b, "      try: %s\n", advice);
+}
+
 static void put_missing(struct strbuf *b, const struct doctor_report *r)
 {
     for (int i = 0; i < r->count; i++)
         if (!r->nodes[i].results)
-            strbuf_printf(b, "fail  %s\n", r->nodes[i].error);
+            put_missing_node(b, r->nodes[i].error);
 }
 
 static void put_rows(struct strbuf *b, const struct doctor_report *r, bool all)
@@ -310,7 +329,9 @@ static void put_cause(struct strbuf *b, const struct doctor_report *r)
     const struct check *table = check_table();
     for (int i = 0; i < r->count; i++)
         if (!r->nodes[i].results) {
-            strbuf_printf(b, "cause: %s\n", r->nodes[i].error);
+            const char *advice;
+            int len = cause_length(r->nodes[i].error, &advice);
+            strbuf_printf(b, "cause: %.*s\n", len, r->nodes[i].error);
             return;
         }
     for (size_t row = 0; row < CHECKS; row++)

@@ -32,9 +32,9 @@ void agent_send_head(struct agent *a, json_t *head)
 void agent_send_start_error(struct agent *a, const struct err *e)
 {
     bool by_user = e->code == -EINVAL;
-    agent_send_head(a,
-                    json_pack("{s:s,s:i,s:b,s:o}", "t", "not_started", "status", by_user ? 2 : 126,
-                              "node_fault", !by_user, "why", json_text(e->text)));
+    AUTO(free) char *why = xasprintf(e->hint[0] ? "%s; try: %s" : "%s", e->text, e->hint);
+    agent_send_head(a, json_pack("{s:s,s:i,s:b,s:o}", "t", "not_started", "status",
+                                 by_user ? 2 : 126, "node_fault", !by_user, "why", json_text(why)));
 }
 
 /* ---- the connection ------------------------------------------------------------------------- */
@@ -69,6 +69,7 @@ void agent_handle(struct agent *a, const struct control_frame *f)
         {"finish_output", agent_ranks_on_finish_output},
         {"status_request", agent_ranks_on_status_request},
         {"stack", agent_ranks_on_stack},
+        {"sample_gpus", agent_gpus_on_sample_gpus},
         {"kill_tree", agent_ranks_on_kill_tree},
         {"topo_request", agent_start_on_topo_request},
         {"job", agent_start_on_job},
@@ -174,6 +175,8 @@ static int begin(struct agent *a, struct err *e)
     int rc = agent_connect(a, a->addresses, e);
     if (rc < 0)
         return rc;
+    /* A parent in the tree that is frozen is different: the launcher ends the job without it */
+    control_tolerate_frozen(a->control);
     (void)uv_read_start((uv_stream_t *)&a->parent, on_parent_buffer, on_parent);
     struct err why = {0};
     if (launch_context_open(&a->context, &a->loop, a->guardian, &why) < 0)
@@ -189,6 +192,7 @@ static void finish(struct agent *a)
     signal(SIGALRM, SIG_DFL); /* the parent ignores it */
     alarm(END_LIMIT_S);
     guardian_shutdown(a->guardian);
+    agent_gpus_close(a);
     agent_ranks_free(a);
     agent_tree_leave(a);
     launch_context_close(a->context);
@@ -228,6 +232,8 @@ int agent_main(int parent_fd)
         return 1;
     }
     watch_parent(&a, parent_fd);
+    uv_timer_init(&a.loop, &a.gpus_timer);
+    a.gpus_timer.data = &a;
     if (rc == 0)
         rc = begin(&a, &e);
     if (rc == 0)

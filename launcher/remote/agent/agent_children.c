@@ -17,6 +17,7 @@ struct child {
 
 struct agent_children {
     uv_tcp_t listener;
+    int listener_fd; /* holds its port */
     struct tree tree;
     int node;
     int silent_ms; /* for children, 0: CONTROL_SILENT_MS */
@@ -155,21 +156,22 @@ static void on_connection(uv_stream_t *listener, int status)
 static void on_closed(uv_handle_t *h)
 {
     struct agent_children *c = h->data;
+    auto_fd(&c->listener_fd);
     free(c->token);
     free(c);
 }
 
-int agent_children_open(struct agent_children **out, uv_loop_t *loop, const struct tree *t,
-                        int node, const char *token, const struct agent_children_events *ev,
+int agent_children_open(struct agent_children **out, uv_loop_t *loop,
+                        const struct agent_children_opts *o, const struct agent_children_events *ev,
                         void *arg, struct err *e)
 {
     struct agent_children *c = xzalloc(sizeof *c);
-    c->tree = *t;
-    c->node = node;
-    c->token = xstrdup(token);
+    c->tree = o->tree;
+    c->node = o->node;
+    c->token = xstrdup(o->token);
     c->ev = *ev;
     c->arg = arg;
-    int rc = control_listen(&c->listener, loop, on_connection, e);
+    int rc = control_listen(&c->listener, &c->listener_fd, loop, o->ports, on_connection, e);
     c->listener.data = c;
     if (rc < 0)
         agent_children_close(c);

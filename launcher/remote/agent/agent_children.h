@@ -28,9 +28,16 @@ struct agent_children_events {
     void (*lost)(void *arg, int child);
 };
 
-/* Listens for the children of `node`, which must have some. The token is copied. */
-int agent_children_open(struct agent_children **out, uv_loop_t *loop, const struct tree *t,
-                        int node, const char *token, const struct agent_children_events *ev,
+struct agent_children_opts {
+    struct tree tree;
+    int node;          /* of the agent; it must have children */
+    const char *token; /* borrowed during the call */
+    struct host_port_range ports;
+};
+
+/* Listens for the children. */
+int agent_children_open(struct agent_children **out, uv_loop_t *loop,
+                        const struct agent_children_opts *o, const struct agent_children_events *ev,
                         void *arg, struct err *e);
 int agent_children_port(const struct agent_children *c);
 /* Returns how many children are connected. */

@@ -4,6 +4,7 @@
  *     agent_start.c     what precedes the start of the ranks: topology, node_spec, networks
  *     agent_ranks.c     the ranks: their events, output, signals, status and call stacks
  *     agent_stdin.c     stdin of the rank that reads it
+ *     agent_gpus.c      samples of the ranks' GPUs
  *     agent_tree.c      PMIx, messages of PMIx servers along the tree, the agents below this one,
  * and the parent in the tree
  *
@@ -16,10 +17,11 @@
 
 #include "launcher/engine/engine.h"
 #include "launcher/engine/launch_context.h"
+#include "launcher/hang/call_stacks.h"
 #include "launcher/plan/node_spec.h"
 #include "launcher/remote/agent/agent_children.h"
 #include "launcher/remote/control/control.h"
-#include "launcher/watch/call_stacks.h"
+#include "launcher/watch/job_monitor.h"
 
 struct agent;
 
@@ -59,6 +61,10 @@ struct agent {
     struct engine_job *job;   /* NULL: not started */
     struct agent_rank *ranks; /* by index on this node */
     struct agent_stdin stdin_of_rank;
+    struct job_monitor *gpus;        /* NULL: they are not sampled */
+    int64_t gpus_sent;               /* number of the reading that was sent last */
+    uv_timer_t gpus_timer;           /* until the next one */
+    bool gpus_refreshed;             /* for the first failure of a rank */
     struct pmix_server_job *pmix;    /* NULL: the job does not use PMIx */
     struct tree tree;                /* of the job's agents */
     struct agent_children *children; /* the agents below this one; NULL: none */
@@ -118,6 +124,14 @@ int agent_stdin_open(struct agent *a, struct err *e);
 void agent_stdin_handed_over(struct agent *a);
 void agent_stdin_close(struct agent *a);
 void agent_stdin_on_stdin(struct agent *a, const struct control_frame *f);
+
+/* ---- agent_gpus.c */
+
+/* Starts to sample the GPUs of the ranks, and to send the readings. */
+void agent_gpus_on_sample_gpus(struct agent *a, const struct control_frame *f);
+/* Sends a reading at once, since a rank has failed: it precedes the rank's exit. */
+void agent_gpus_send_last(struct agent *a);
+void agent_gpus_close(struct agent *a);
 
 /* ---- agent_tree.c */
 

@@ -62,6 +62,8 @@ static void on_exited(void *arg, int index, int wait_status, bool oom_killed, co
     a->job->ops->last_collective(a->job, index, &last.collective);
     if (last.collective.comm[0])
         send_status(a, index, &last);
+    if (wait_status)
+        agent_gpus_send_last(a);
     json_t *head = json_pack("{s:s,s:i,s:i,s:b}", "t", "exit", "rank", number_of(a, index), "wait",
                              wait_status, "oom", oom_killed);
     agent_send(a, head, error, error ? strlen(error) : 0);
@@ -93,6 +95,12 @@ static void on_report(void *arg, int index, const char *json, size_t len)
     agent_send(a, json_pack("{s:s,s:i}", "t", "report", "rank", number_of(a, index)), json, len);
 }
 
+/* The guardian has ended. Its ranks, whose exits follow, are not the cause. */
+static void on_broken(void *arg, const char *why)
+{
+    agent_send_head(arg, json_pack("{s:s,s:s}", "t", "broken", "why", why));
+}
+
 static void on_reaped(void *arg)
 {
     agent_send_head(arg, json_pack("{s:s}", "t", "reaped")); /* `exit` and `eof` may follow */
@@ -105,6 +113,7 @@ int agent_ranks_start(struct agent *a, int master_port, struct err *e)
     const struct engine_events ev = {.started = on_started,
                                      .not_started = on_not_started,
                                      .exited = on_exited,
+                                     .broken = on_broken,
                                      .bytes = on_bytes,
                                      .eof = on_eof,
                                      .report = on_report,
@@ -211,7 +220,7 @@ void agent_ranks_on_stack(struct agent *a, const struct control_frame *f)
     struct rank_status s = {0};
     if (!r || r->stacks) /* the present capture answers this request, too */
         return;
-    if (rank_status_sample(&s, &r->pid, 1) < 0 || s.pid == 0)
+    if (rank_status_sample(&s, &r->pid, 1) < 0 || s.at.pid == 0)
         send_stack(r, "");
     else
         r->stacks = call_stacks_capture(&a->loop, &s, 1, on_stacks, r);

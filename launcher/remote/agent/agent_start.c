@@ -103,7 +103,9 @@ void agent_start_on_topo_request(struct agent *a, const struct control_frame *f)
 static int choose_port(struct agent *a, struct err *e)
 {
     int port = 0;
-    int rc = port_hold(&a->port_fd, &port, a->spec.settings.master_port, e);
+    int wanted = a->spec.settings.master_port;
+    int rc = wanted ? port_hold(&a->port_fd, &port, wanted, e)
+                    : port_hold_in(&a->port_fd, &port, a->spec.settings.ports, e);
     if (rc < 0)
         return rc;
     if (a->spec.settings.no_hold_port)

@@ -124,12 +124,15 @@ void agent_tree_on_listen(struct agent *a, const struct control_frame *f)
 {
     static const struct agent_children_events ev = {on_up, on_joined, receive, on_lost};
     struct err e = {0};
-    int64_t nodes = 0, radix = 0;
+    int64_t nodes = 0, radix = 0, first = 0, last = 0;
     if (a->children || json_require_int(&nodes, f->head, "nodes", NULL) < 0 ||
-        json_require_int(&radix, f->head, "radix", NULL) < 0 || nodes <= a->node || radix < 1)
+        json_require_int(&radix, f->head, "radix", NULL) < 0 ||
+        json_optional_int(&first, f->head, "port_first", NULL) < 0 ||
+        json_optional_int(&last, f->head, "port_last", NULL) < 0 || nodes <= a->node || radix < 1)
         return;
     a->tree = (struct tree){(int)nodes, (int)radix};
-    if (agent_children_open(&a->children, &a->loop, &a->tree, a->node, a->token, &ev, a, &e) < 0) {
+    const struct agent_children_opts o = {a->tree, a->node, a->token, {(int)first, (int)last}};
+    if (agent_children_open(&a->children, &a->loop, &o, &ev, a, &e) < 0) {
         agent_send_start_error(a, &e);
         return;
     }

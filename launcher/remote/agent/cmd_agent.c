@@ -87,8 +87,8 @@ static int read_env(int argc, char **argv, struct err *e)
 
 int cmd_agent(int argc, char **argv)
 {
-    static const int ignored[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
-                                  SIGUSR2, SIGPIPE, SIGTSTP, SIGALRM, SIGXCPU};
+    static const int ignored[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2,   SIGPIPE,
+                                  SIGTSTP, SIGALRM, SIGXCPU, SIGXFSZ, SIGPROF, SIGVTALRM, SIGPWR};
     struct err e = {0};
     pid_t parent = getppid();
     if (read_env(argc, argv, &e) < 0) {

@@ -8,7 +8,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { READ_BYTES = 64 << 10 };
+enum {
+    READ_BYTES = 64 << 10,
+    ANSWER_MS = 2000 /* Linux may leave a second probe within 0.5 s unanswered */
+};
 
 /* A bulk frame that is not sent yet. */
 struct bulk {
@@ -30,6 +33,7 @@ struct control {
     struct bulk *bulk, **bulk_end;
     enum phase phase;
     bool silence_expected; /* control_suspend_timeout() */
+    bool frozen_tolerated; /* control_tolerate_frozen() */
     int silent_ms;
     uint64_t received_at, sent_at, ticked_at; /* uv_now() of the last frame or tick */
     struct control_events ev;
@@ -287,6 +291,28 @@ size_t control_window(int ranks)
 
 /* ---- silence -------------------------------------------------------------------------------- */
 
+/* Returns true if the peer's kernel answers (tcp(7), TCP_INFO), as it does for a frozen process. It
+ * acknowledges each ping. When its buffer is full, it answers the probes of the window. The kernel
+ * sends these up to 2 minutes apart, so one that is answered proves nothing for longer. */
+static bool machine_answers(const struct control *c)
+{
+    struct tcp_info i;
+    socklen_t len = sizeof i;
+    uv_os_fd_t fd;
+    if (uv_fileno((const uv_handle_t *)&c->tcp, &fd) < 0 ||
+        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &i, &len) < 0)
+        return false;
+    int64_t answered_ms = i.tcpi_last_ack_recv;
+    return answered_ms < c->silent_ms || answered_ms < ANSWER_MS ||
+           (i.tcpi_unacked == 0 && i.tcpi_probes == 0);
+}
+
+static bool is_lost(const struct control *c, uint64_t now)
+{
+    return !c->silence_expected && now - c->received_at >= (uint64_t)c->silent_ms &&
+           !(c->frozen_tolerated && machine_answers(c));
+}
+
 static void on_tick(uv_timer_t *t)
 {
     struct control *c = t->data;
@@ -296,7 +322,7 @@ static void on_tick(uv_timer_t *t)
     if (now - c->ticked_at > silent / 2)
         c->received_at = now;
     c->ticked_at = now;
-    if (!c->silence_expected && now - c->received_at >= silent) {
+    if (is_lost(c, now)) {
         char why[64];
         snprintf(why, sizeof why, "silent for %g s", c->silent_ms / 1000.0);
         end(c, why);
@@ -322,6 +348,11 @@ void control_authenticate(struct control *c, int silent_ms)
 bool control_is_silent(const struct control *c)
 {
     return uv_now(c->tcp.loop) - c->received_at >= (uint64_t)c->silent_ms / 2;
+}
+
+void control_tolerate_frozen(struct control *c)
+{
+    c->frozen_tolerated = true;
 }
 
 void control_suspend_timeout(struct control *c)

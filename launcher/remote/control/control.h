@@ -11,6 +11,7 @@
 #include <uv.h>
 
 #include "common/err.h"
+#include "common/host_port.h"
 #include "common/mem.h"
 #include "launcher/remote/control/control_cipher.h"
 #include "launcher/remote/control/control_frame.h"
@@ -42,9 +43,11 @@ struct control_events {
  * frame comes from a peer with the token. NULL: none, as in a rendezvous. */
 int control_open(struct control **out, uv_loop_t *loop, int fd, const char *token,
                  const struct control_events *ev, void *arg, struct err *e);
-/* Listens on a free port of all addresses of this machine. Initializes `listener`, also on failure:
- * the caller closes it. The loop calls `connected` for each connection. */
-int control_listen(uv_tcp_t *listener, uv_loop_t *loop, uv_connection_cb connected, struct err *e);
+/* Listens on a free port of `ports`, at all addresses of this machine. Initializes `listener`, also
+ * on failure: the caller closes it, and then *held_fd, which keeps the port from other jobs (-1:
+ * none). The loop calls `connected` for each connection. */
+int control_listen(uv_tcp_t *listener, int *held_fd, uv_loop_t *loop, struct host_port_range ports,
+                   uv_connection_cb connected, struct err *e);
 int control_listener_port(const uv_tcp_t *listener);
 /* Returns a list for control_connect(): the addresses (strv), each with the port. Without an
  * address, this is the loopback device, since on another node that means that node. The caller
@@ -61,6 +64,10 @@ AUTO_DEFINE(control, struct control *, control_close)
 /* The peer is authenticated: allows long frames, sends pings at a third of `silent_ms`, and reports
  * the end after `silent_ms` without a frame (> 0, usually CONTROL_SILENT_MS). */
 void control_authenticate(struct control *c, int silent_ms);
+/* A silent peer is not lost while its machine acknowledges what this end sends: its process is
+ * frozen (SIGSTOP, a debugger) and may continue. If it is killed, its machine closes the
+ * connection. */
+void control_tolerate_frozen(struct control *c);
 /* Whether nothing was received for half of `silent_ms`. Pings arrive at a third of it. */
 bool control_is_silent(const struct control *c);
 /* The peer will be silent: the time starts with its next frame. */

@@ -7,6 +7,7 @@
 #include "common/host_port.h"
 #include "common/listen.h"
 #include "common/strbuf.h"
+#include "launcher/node/port_hold.h"
 #include "launcher/remote/control/control.h"
 
 enum { ADDRESSES_MAX = 32, HEAD_START_MS = 300, BACKLOG = 4096 };
@@ -103,11 +104,16 @@ int control_connect(int *fd, const char *list, int limit_ms, struct err *e)
 /* ---- the other end: where peers connect -------------------------------------------------------
  */
 
-int control_listen(uv_tcp_t *listener, uv_loop_t *loop, uv_connection_cb connected, struct err *e)
+int control_listen(uv_tcp_t *listener, int *held_fd, uv_loop_t *loop, struct host_port_range ports,
+                   uv_connection_cb connected, struct err *e)
 {
-    struct listen_address everywhere = listen_everywhere(0);
-    AUTO(fd) int fd = listen_bind(&everywhere, LISTEN_REUSE);
+    int port = 0;
+    *held_fd = -1;
     uv_tcp_init(loop, listener);
+    if (ports.first && port_hold_in(held_fd, &port, ports, e) < 0)
+        return e ? e->code : -EADDRINUSE;
+    struct listen_address everywhere = listen_everywhere(port);
+    AUTO(fd) int fd = listen_bind(&everywhere, LISTEN_REUSE);
     int rc = fd < 0 ? fd : uv_tcp_open(listener, fd);
     if (rc == 0)
         (void)fd_take(&fd); /* the handle has it */

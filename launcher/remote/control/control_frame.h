@@ -17,11 +17,13 @@
  *       exit          rank wait oom + text of TORCHELASTIC_ERROR_FILE
  *       rank_status   rank status (rank_status_json())
  *       stack         rank + lines of its call stack
+ *       gpus          + text of job_monitor_export(), about once per second after `sample_gpus`
  *       credit        rank bytes closed: bytes of stdin that the rank has read; closed: it reads
  *                     no more
  *       joined, finalized, spawns  rank: events of PMIx or PMI-1 (pmix_server.h)
  *       aborted       rank code
  *       reaped        no process of the node's ranks is left
+ *       broken        why: the node's guardian has ended, and with it its ranks; `exit` follows
  *       parent_died   mpirun or srun has killed the agent's parent
  *     launcher -> agent
  *       topo_request  preflight? ranks? gpus?
@@ -36,6 +38,7 @@
  *       finish_output rank
  *       status_request  for all ranks of the node
  *       stack         rank
+ *       sample_gpus   uuids: of the ranks' GPUs
  *       credit        rank bytes: output that was consumed
  *       kill_tree     SIGKILL to all ranks of the node and what they have started; `reaped`
  *                     follows
@@ -46,7 +49,8 @@
  *       relay         node (down, -1: for all below) bulk? + an encoded frame for this node or, on
  *                     its way up, from it
  *       lost          node silent why: an agent has lost its child `node`, with all nodes below it
- *       listen        nodes radix; launcher to an inner agent: wait for children
+ *       listen        nodes radix port_first port_last; launcher to an inner agent: wait for
+ *                     children
  *       listening     address: "10.0.0.1:4000,…", the answer
  *       move          address: of the parent to which the agent connects instead of the launcher
  *     both            ping
@@ -61,7 +65,7 @@
 #include "common/strbuf.h"
 
 enum {
-    CONTROL_FRAME_PROTOCOL = 4,       /* in `hello` and `join`; raised by any change of frames */
+    CONTROL_FRAME_PROTOCOL = 5,       /* in `hello` and `join`; raised by any change of frames */
     CONTROL_FRAME_HEAD_MAX = 1 << 20, /* bytes of the JSON object */
     CONTROL_FRAME_PAYLOAD_MAX = 64 << 20, /* raw bytes */
     CONTROL_FRAME_MAX = 8 + CONTROL_FRAME_HEAD_MAX + CONTROL_FRAME_PAYLOAD_MAX

@@ -86,6 +86,13 @@ static const struct row rows[] = {
      "install drover on each node at the same path"},
     {"execve(): ?: Permission denied", "exec: drover is not executable on the host",
      "check the mode of drover on each node, and for a file system mounted noexec"},
+    {"drover agent ?: error: *: connect to ?: Network is unreachable|"
+     "drover agent ?: error: *: connect to ?: No route to host",
+     "connect: its agent has no route back to this machine",
+     "ip route get ADDRESS, on %s; both need a network in common"},
+    {"drover agent ?: error: *: connect to ?",
+     "connect: its agent cannot connect back to this machine",
+     "open the firewall of this machine for TCP from %s; --port-range A-B limits the ports"},
     {"drover: error while loading shared libraries", "exec: drover lacks a library on the host",
      "apt-get install libhwloc15 libpmix2 libuv1 libjansson4 on each host"},
     {"env: ?drover?: No such file or directory", "exec: drover is not installed at the same path",

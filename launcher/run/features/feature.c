@@ -5,16 +5,18 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "common/command.h"
+
 /* The features are opened and called, and observe the job, in this order. `spares` chooses the
  * nodes that `preflight` measures, which forks, and so precedes all threads. `mismatch` reads where
  * the ranks are before others do anything, and `events` records what the others report. `usage`
- * knows the GPUs that `metrics` and `idle` look at, and `report` contains what it has found. `hang`
- * needs to know if there are limits of `sections`. `redirect` writes a line before the console asks
- * if the line is shown, too. */
+ * knows the GPUs that `metrics` and `idle` look at, and `events` and `report` contain what it has
+ * found. `hang` needs to know if there are limits of `sections`. `redirect` writes a line before
+ * the console asks if the line is shown, too. `metrics` may wait when all others have finished. */
 static const struct feature *const rows[] = {
-    &feature_spares,   &feature_preflight, &feature_mismatch,   &feature_events,   &feature_budget,
-    &feature_baseline, &feature_usage,     &feature_metrics,    &feature_idle,     &feature_report,
-    &feature_sections, &feature_hang,      &feature_stragglers, &feature_redirect,
+    &feature_spares,   &feature_preflight, &feature_mismatch,   &feature_usage,    &feature_events,
+    &feature_finite,   &feature_budget,    &feature_baseline,   &feature_idle,     &feature_report,
+    &feature_sections, &feature_hang,      &feature_stragglers, &feature_redirect, &feature_metrics,
 };
 
 /* Calls the function `fn` of each feature that has a state and this function. */
@@ -31,6 +33,7 @@ static const struct {
 } causes[FEATURE_CAUSES] = {
     [FEATURE_CAUSE_OUTPUT] = {128 + SIGPIPE, true}, /* as if SIGPIPE had ended drover */
     [FEATURE_CAUSE_LIMIT] = {JOB_LIMITS_STATUS, false},
+    [FEATURE_CAUSE_NOT_FINITE] = {EXIT_STATUS_FAILED, false},
     [FEATURE_CAUSE_IDLE] = {JOB_LIMITS_STATUS, false},
     [FEATURE_CAUSE_HANG] = {JOB_LIMITS_STATUS, false},
     [FEATURE_CAUSE_SIGNAL] = {0, false},
@@ -176,6 +179,7 @@ void feature_free(struct feature_run *r)
 {
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         free(r->state[i]);
+    json_decref(r->failed_gpu);
     strbuf_free(&r->usage);
     strbuf_free(&r->failure);
 }

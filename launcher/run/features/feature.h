@@ -72,10 +72,10 @@ struct feature_settings {
         struct hosts *candidates; /* the hosts that the job may use; owned; NULL: it needs all … */
         int nodes_min, nodes_max; /* … else the number that it needs */
     } spares;
-    const char *events, *report; /* files */
-    const char *metrics;         /* address */
+    const char *events, *report;        /* files */
+    const char *metrics, *metrics_file; /* address; file */
     double hang_timeout_s, idle_timeout_s;
-    bool stragglers;
+    bool stragglers, stop_on_nan;
     unsigned asked; /* by row: the options ask for it (feature_check()) */
 };
 
@@ -83,6 +83,7 @@ struct feature_settings {
 enum feature_cause {
     FEATURE_CAUSE_OUTPUT, /* the reader of the output has closed it */
     FEATURE_CAUSE_LIMIT,
+    FEATURE_CAUSE_NOT_FINITE,
     FEATURE_CAUSE_IDLE,
     FEATURE_CAUSE_HANG,
     FEATURE_CAUSE_SIGNAL,
@@ -108,9 +109,10 @@ struct feature_run {
     void (*stop)(void *arg, enum feature_cause cause);
     void *arg;
     /* What features tell each other */
-    struct job_clock *clock;   /* from budget */
-    struct job_monitor *gpus;  /* from usage: of the attempt; NULL: no GPUs on this machine */
-    struct strbuf usage;       /* from usage: what the job has used, when it is over */
+    struct job_clock *clock;  /* from budget */
+    struct job_monitor *gpus; /* from usage: of the attempt; NULL: no GPUs on this machine */
+    json_t *failed_gpu;  /* from usage: of the first failed rank (failed_gpu_json()), or NULL */
+    struct strbuf usage; /* from usage: what the job has used, when it is over */
     struct feature_hang *hang; /* for feature_hang_report() */
     void *state[FEATURES_MAX]; /* by row; NULL: the options do not ask for it */
     uv_timer_t timer[FEATURES_MAX];
@@ -152,9 +154,10 @@ struct feature {
     void (*close)(void *state); /* handles close in the loop's next iterations */
 };
 
-extern const struct feature feature_baseline, feature_budget, feature_events, feature_hang,
-    feature_idle, feature_metrics, feature_mismatch, feature_preflight, feature_redirect,
-    feature_report, feature_sections, feature_spares, feature_stragglers, feature_usage;
+extern const struct feature feature_baseline, feature_budget, feature_events, feature_finite,
+    feature_hang, feature_idle, feature_metrics, feature_mismatch, feature_preflight,
+    feature_redirect, feature_report, feature_sections, feature_spares, feature_stragglers,
+    feature_usage;
 
 /* ---- what the session does ------------------------------------------------------------------ */
 

@@ -59,7 +59,7 @@ static struct job_monitor *sample_gpus(const struct plan *p)
     for (int i = 0; i < p->world_size; i++)
         if (p->ranks[i].gpu_uuid)
             strv_push(&uuids, xstrdup(p->ranks[i].gpu_uuid));
-    return strv_len(uuids) ? job_monitor_open(uuids, NULL, NULL) : NULL;
+    return strv_len(uuids) ? job_monitor_open(uuids, NULL, NULL, NULL) : NULL;
 }
 
 /* Samples the ranks' CPU time at the first report, and then whenever the measured time has grown by
@@ -77,7 +77,7 @@ static void sample_cpu(struct measurement *b, double now_s)
         return;
     struct cpu_sample s = {.at_s = now_s};
     for (int i = 0; i < p->world_size; i++) {
-        if (ranks[i].pid == 0)
+        if (ranks[i].at.pid == 0)
             return; /* the rank has ended, and its CPU time is not known any more */
         s.cpu_ms += ranks[i].cpu_ms;
     }

@@ -163,10 +163,10 @@ static void on_rank_ended(void *arg, const struct rank_end *r)
     struct events *m = arg;
     if (!m->file)
         return;
-    json_t *j =
-        json_pack("{s:i, s:o, s:i, s:o, s:b, s:f}", "rank", number_of(m, r->rank), "node",
-                  node_of(m, r->rank), "status", job_rank_status(r), "signal",
-                  signal_name(r->signal), "told_to_stop", r->told_to_stop, "seconds", r->seconds);
+    json_t *j = json_pack("{s:i, s:o, s:i, s:o, s:b, s:I, s:f}", "rank", number_of(m, r->rank),
+                          "node", node_of(m, r->rank), "status", job_rank_status(r), "signal",
+                          signal_name(r->signal), "told_to_stop", r->told_to_stop, "ms",
+                          (json_int_t)(r->seconds * 1000), "seconds", r->seconds);
     if (r->start_status)
         json_object_set_new(j, "not_started", json_text(r->start_error));
     if (r->mpi_fault)
@@ -207,9 +207,9 @@ static void ended(void *state, const struct job_end *end, int status)
     json_t *failed =
         end->first_failed < 0 ? json_null() : json_integer(number_of(m, end->first_failed));
     emit(m, "ended",
-         json_pack("{s:i, s:i, s:o, s:b, s:I}", "attempt", m->run->attempt, "status", status,
+         json_pack("{s:i, s:i, s:o, s:b, s:I, s:O*}", "attempt", m->run->attempt, "status", status,
                    "first_failed", failed, "stopped", end->stopped, "ms",
-                   (json_int_t)(end->seconds * 1000)));
+                   (json_int_t)(end->seconds * 1000), "failed_gpu", m->run->failed_gpu));
 }
 
 static void close_file(void *state)

@@ -1,22 +1,44 @@
 /* feature_hang - implements --hang-timeout: samples the ranks, and decides if the job hangs.
- * Reports then where each rank waits, which ranks differ from most ranks, and their call stacks,
- * also if ranks exceed a limit of sections and heartbeats. Then the job is stopped. */
+ * Reports then which ranks are the culprits and why, where each rank waits, which ranks differ from
+ * most ranks, and call stacks, also if ranks exceed a limit of sections and heartbeats. Then the
+ * job is stopped. */
 #include <string.h>
+#include <unistd.h>
 
+#include "common/clock.h"
+
+#include "launcher/engine/process_wait_kind.h"
 #include "launcher/engine/rank_status.h"
+#include "launcher/hang/call_stacks.h"
+#include "launcher/hang/gpu_wait.h"
+#include "launcher/hang/hang.h"
+#include "launcher/hang/hang_culprit.h"
+#include "launcher/hang/nccl_ras.h"
+#include "launcher/hang/stack_text.h"
 #include "launcher/job/rank_list.h"
 #include "launcher/plan/env.h"
 #include "launcher/run/features/feature.h"
-#include "launcher/watch/call_stacks.h"
-#include "launcher/watch/hang.h"
 #include "launcher/watch/mpi_singletons.h"
-#include "launcher/watch/nccl_ras.h"
 
 enum {
     ROWS_MAX = 32,  /* rows in the table; further ranks are listed only if they differ */
     STACKS_MAX = 4, /* call stacks per report */
     REMOTE_LIMIT_MS = CALL_STACKS_LIMIT_MS + 2000, /* for a stack from another node */
-    REMOTE_STATUS_MS = 300                         /* for a status from another node */
+    REMOTE_STATUS_MS = 300,                        /* for a status from another node */
+    GPU_OLD_MS = 5000,                             /* an older reading of the GPUs says nothing */
+    NVML_GPU_IS_LOST = 15,
+    RAS_TEXT_MAX = 64 << 10, /* a longer answer is not shown */
+    RAS_PORT_MIN = 20000,    /* below the ports that the kernel chooses */
+    RAS_PORTS = 10000
+};
+
+/* What is known of a rank besides its status. */
+struct rank_facts {
+    struct hang_lines lines;
+    struct gpu_wait_state power;
+    enum gpu_wait gpu;
+    bool gpu_lost;
+    char *stack; /* NULL: none */
 };
 
 struct feature_hang {
@@ -30,28 +52,46 @@ struct feature_hang {
     json_t *fields;
     bool *named;                /* by rank: the cause names it */
     bool *ended, *differs;      /* by rank */
+    struct rank_facts *facts;   /* by rank */
+    int64_t gpu_reading;        /* number of the last one */
     struct rank_status *status; /* by rank */
     struct call_stacks *stacks;
     struct nccl_ras *ras;
+    int ras_answers; /* number of answers; 0: the service has not answered, and is not asked again
+                      */
+    struct ras_answer earlier, later;
     int pending; /* number of missing answers: local stacks, remote stacks, NCCL RAS */
     int local[STACKS_MAX], local_count;   /* ranks of this node whose stacks were requested */
     int remote[STACKS_MAX], remote_count; /* ranks on other nodes whose stacks are missing */
-    struct strbuf text, collectives;
+    struct strbuf text, collectives, ras_text, missing;
     json_t *report;
 };
 
 static const struct {
     const char *name, *description;
-} verdicts[] = {
+} cases[] = {
     [HANG_STOPPED] = {"stopped", "a rank is stopped"},
     [HANG_ALL_IDLE] = {"all idle", "no rank has written output or used its CPU"},
     [HANG_COLLECTIVE] = {"collective",
                          "ranks wait in a collective, and no rank does anything else"},
     [HANG_SOME_IDLE] = {"some idle",
                         "no rank has written output, and some have not used their CPU"},
+    [HANG_GPUS_SPIN] = {"GPUs spin",
+                        "no rank has written output, and GPUs only wait for other ranks"},
+    [HANG_STILL] = {"still", "no rank has written output, some have not used their CPU, and the "
+                             "others have only used it"},
 };
 
 /* ---- the report ----------------------------------------------------------------------------- */
+
+static void add_indented(struct strbuf *b, const char *text)
+{
+    for (const char *p = text; *p;) {
+        size_t len = strcspn(p, "\n");
+        strbuf_printf(b, "    %.*s\n", (int)len, p);
+        p += len + (p[len] != '\0');
+    }
+}
 
 /* Marks the ranks that wait in another place than most ranks. If the collectives show a difference,
  * only the collectives count: in the same collective, some ranks may sleep while others spin. */
@@ -71,7 +111,7 @@ static void mark_differing_ranks(struct feature_hang *h)
     }
     hang_differs(h->differs, where, h->ranks);
     for (int i = 0; i < h->ranks; i++) {
-        h->differs[i] |= !h->ended[i] && h->status[i].state == 'T';
+        h->differs[i] |= !h->ended[i] && h->status[i].at.state == 'T';
         free((char *)where[i]);
     }
 }
@@ -89,7 +129,7 @@ static void add_rank(struct feature_hang *h, int rank, json_t *all)
     if (rank < ROWS_MAX || h->differs[rank])
         strbuf_printf(&h->text, "  %4d  %-12s  %7.1f s  %7.0f s ago  %-15s  %s%s\n",
                       h->run->plan->first_rank + rank, node, (double)s->cpu_ms / 1000,
-                      (double)silent_ms / 1000, s->name, strbuf_str(&where),
+                      (double)silent_ms / 1000, s->at.name, strbuf_str(&where),
                       h->differs[rank] ? "   <- differs" : "");
     json_t *one = rank_status_json(s);
     json_object_update_new(one, json_pack("{s:i, s:o, s:b, s:b, s:b, s:I}", "rank",
@@ -97,6 +137,8 @@ static void add_rank(struct feature_hang *h, int rank, json_t *all)
                                           "ended", h->ended[rank], "idle",
                                           hang_is_idle(h->hang, rank), "differs", h->differs[rank],
                                           "silent_ms", (json_int_t)silent_ms));
+    if (h->facts[rank].stack)
+        json_object_set_new(one, "stack", json_text(h->facts[rank].stack));
     json_array_append_new(all, one);
 }
 
@@ -117,72 +159,146 @@ static void write_exited(struct feature_hang *h)
     strbuf_printf(&h->text, " still run%s\n", n == 1 ? "s" : "");
 }
 
+static const char *ras_address(const struct feature_hang *h)
+{
+    const char *set = env_get(h->run->plan->env, "NCCL_RAS_ADDR");
+    return set ? set : getenv("NCCL_RAS_ADDR");
+}
+
+/* Finds the culprits. Ranks of which a limit names are culprits, too. */
+static void find_culprits(struct feature_hang *h, struct hang_culprit *out)
+{
+    const struct plan *p = h->run->plan;
+    AUTO(free) struct hang_rank *ranks = xcalloc((size_t)h->ranks, sizeof *ranks);
+    for (int i = 0; i < h->ranks; i++) {
+        const struct rank_facts *f = &h->facts[i];
+        ranks[i] =
+            (struct hang_rank){.node = p->nodes[p->ranks[i].node].name,
+                               .status = &h->status[i],
+                               .ended = h->ended[i],
+                               .idle = hang_is_idle(h->hang, i),
+                               .still_ms = hang_still_ms(h->hang, i),
+                               .odd = h->collectives.len > 0 && h->differs[i],
+                               .gpu_spins = hang_spins(h->hang, i),
+                               .gpu_lost = f->gpu_lost,
+                               .ras = ras_answer_state(&h->earlier, &h->later, h->status[i].at.pid),
+                               .lines = f->lines,
+                               .has_stack = f->stack != NULL};
+        if (!f->stack)
+            continue;
+        stack_text_collective(ranks[i].collective, sizeof ranks[i].collective, f->stack);
+        stack_text_place(ranks[i].place, sizeof ranks[i].place, f->stack);
+    }
+    hang_culprit_find(out, ranks, h->ranks, p->first_rank);
+}
+
+/* Writes the stacks without foreign frames. Ranks with equal ones share one text. */
+static void write_stacks(struct feature_hang *h)
+{
+    AUTO(free) struct strbuf *own = xcalloc((size_t)h->ranks, sizeof *own);
+    AUTO(free) bool *same = xcalloc((size_t)h->ranks, sizeof *same);
+    const char *advice = NULL; /* the line of call_stacks.h */
+    for (int i = 0; i < h->ranks; i++) {
+        if (!h->facts[i].stack)
+            continue;
+        stack_text_trim(&own[i], h->facts[i].stack);
+        advice = advice ? advice : strstr(h->facts[i].stack, "try: ");
+    }
+    for (int i = 0; i < h->ranks; i++) {
+        if (own[i].len == 0)
+            continue;
+        for (int k = 0; k < h->ranks; k++)
+            same[k] = own[k].len > 0 && strcmp(strbuf_str(&own[k]), strbuf_str(&own[i])) == 0;
+        strbuf_puts(&h->text, "  stack of ");
+        rank_list_write(&h->text, same, h->ranks, h->run->plan->first_rank);
+        strbuf_puts(&h->text, ":\n");
+        add_indented(&h->text, strbuf_str(&own[i]));
+        for (int k = h->ranks - 1; k >= i; k--)
+            if (same[k])
+                strbuf_free(&own[k]);
+    }
+    for (int i = 0; i < h->ranks; i++) /* those without a frame */
+        strbuf_free(&own[i]);
+    if (advice)
+        strbuf_printf(&h->text, "  %.*s\n", (int)strcspn(advice, "\n"), advice);
+}
+
 static void write_report(struct feature_hang *h)
 {
-    mark_differing_ranks(h);
+    struct hang_culprit found = {.culprits = xcalloc((size_t)h->ranks, sizeof *found.culprits)};
+    json_t *all = json_array(), *culprits = json_array();
+    find_culprits(h, &found);
+    for (int i = 0; i < h->ranks; i++) {
+        h->differs[i] |= h->named[i] || found.culprits[i];
+        if (found.culprits[i])
+            json_array_append_new(culprits, json_integer(h->run->plan->first_rank + i));
+    }
     strbuf_printf(&h->text,
                   "%s: the job hangs: %s\n"
+                  "  verdict: %s [%s]\n"
                   "  rank  node                CPU    last line  program          waits in\n",
-                  h->run->program, h->cause);
-    json_t *all = json_array();
-    for (int i = 0; i < h->ranks; i++)
-        h->differs[i] |= h->named[i];
+                  h->run->program, h->cause, strbuf_str(&found.sentence), found.class);
     for (int i = 0; i < h->ranks; i++)
         add_rank(h, i, all);
     if (h->ranks > ROWS_MAX)
         strbuf_printf(&h->text, "  (from rank %d on, only ranks that differ are listed)\n",
                       ROWS_MAX);
     write_exited(h);
-    strbuf_add(&h->text, strbuf_str(&h->collectives), h->collectives.len);
-    h->report = TAKE(h->fields);
-    json_object_set_new(h->report, "ranks", all);
+    strbuf_puts(&h->text, strbuf_str(&h->collectives));
+    write_stacks(h);
+    strbuf_puts(&h->text, strbuf_str(&h->missing));
+    strbuf_puts(&h->text, strbuf_str(&h->ras_text));
+    json_object_update_new(h->report, json_pack("{s:o, s:s, s:o, s:o}", "verdict",
+                                                json_text(strbuf_str(&found.sentence)), "class",
+                                                found.class, "culprits", culprits, "ranks", all));
+    strbuf_free(&found.sentence);
+    free(found.culprits);
 }
 
 /* ---- stacks --------------------------------------------------------------------------------- */
 
-static void print_text(struct feature_hang *h)
-{
-    h->run->print(h->run->arg, strbuf_str(&h->text));
-    strbuf_reset(&h->text);
-}
+static void on_ras(void *arg, const char *text);
 
+/* The service is asked a second time when all else has arrived: only what stands still counts. */
 static void answer_arrived(struct feature_hang *h)
 {
     if (--h->pending > 0)
         return;
-    print_text(h);
+    if (h->ras_answers == 1) {
+        h->pending = 1;
+        nccl_ras_free(h->ras);
+        h->ras = nccl_ras_query(h->run->loop, ras_address(h), on_ras, h);
+        return;
+    }
+    write_report(h);
+    h->run->print(h->run->arg, strbuf_str(&h->text));
     feature_record(h->run, "hang", TAKE(h->report));
     feature_stop(h);
-}
-
-static void add_indented(struct strbuf *b, const char *text)
-{
-    for (const char *p = text; *p;) {
-        size_t len = strcspn(p, "\n");
-        strbuf_printf(b, "    %.*s\n", (int)len, p);
-        p += len + (p[len] != '\0');
-    }
 }
 
 static void on_ras(void *arg, const char *text)
 {
     struct feature_hang *h = arg;
+    h->ras_answers = *text || h->ras_answers > 0 ? h->ras_answers + 1 : 0;
     if (*text) {
-        strbuf_puts(&h->text, "  NCCL RAS reports:\n");
-        add_indented(&h->text, text);
-        json_object_set_new(h->report, "ras", json_text(text));
+        ras_answer_free(&h->earlier);
+        h->earlier = h->later;
+        ras_answer_read(&h->later, text);
+        strbuf_reset(&h->ras_text);
+        if (strlen(text) <= RAS_TEXT_MAX && !strstr(text, "\"communicators")) {
+            strbuf_puts(&h->ras_text, "  NCCL RAS reports:\n");
+            add_indented(&h->ras_text, text);
+        }
+        if (strlen(text) <= RAS_TEXT_MAX)
+            json_object_set_new(h->report, "ras", json_text(text));
     }
     answer_arrived(h);
 }
 
 static void add_stack(struct feature_hang *h, int rank, const char *text)
 {
-    json_t *all = json_object_get(h->report, "ranks");
-    if (!*text)
-        return;
-    strbuf_printf(&h->text, "  stack of rank %d:\n", h->run->plan->first_rank + rank);
-    add_indented(&h->text, text);
-    json_object_set_new(json_array_get(all, (size_t)rank), "stack", json_text(text));
+    if (*text && !h->facts[rank].stack)
+        h->facts[rank].stack = xstrdup(text);
 }
 
 static void on_stacks(void *arg, const char *const *texts)
@@ -212,7 +328,7 @@ static void on_remote_limit(uv_timer_t *t)
 {
     struct feature_hang *h = t->data;
     for (int i = 0; i < h->remote_count; i++)
-        strbuf_printf(&h->text, "  no stack of rank %d arrived from %s in %d s\n",
+        strbuf_printf(&h->missing, "  no stack of rank %d arrived from %s in %d s\n",
                       h->run->plan->first_rank + h->remote[i],
                       h->run->plan->nodes[h->run->plan->ranks[h->remote[i]].node].name,
                       REMOTE_LIMIT_MS / 1000);
@@ -231,16 +347,19 @@ static void request_stack(struct feature_hang *h, int rank, struct rank_status *
     }
 }
 
-/* Requests up to STACKS_MAX call stacks: first of ranks that differ, then of idle ranks, then of
- * any other ranks. */
+/* Requests up to STACKS_MAX call stacks: first of ranks that differ, then of the fewer ones among
+ * the idle and the busy ranks, then of any other ranks. */
 static void request_stacks(struct feature_hang *h)
 {
     struct rank_status local[STACKS_MAX];
+    int idle = 0;
+    for (int i = 0; i < h->ranks; i++)
+        idle += hang_is_idle(h->hang, i);
     for (int pass = 0; pass < 3; pass++)
         for (int i = 0; i < h->ranks && h->local_count + h->remote_count < STACKS_MAX; i++) {
-            bool idle = hang_is_idle(h->hang, i) && !h->differs[i];
-            bool selected = pass == 0 ? h->differs[i] : pass == 1 ? idle : !h->differs[i] && !idle;
-            if (selected && h->status[i].pid > 0 && !h->ended[i])
+            bool few = hang_is_idle(h->hang, i) == (idle * 2 <= h->ranks);
+            int own = h->differs[i] ? 0 : few ? 1 : 2;
+            if (own == pass && h->status[i].at.pid > 0 && !h->ended[i])
                 request_stack(h, i, local);
         }
     h->pending = 1 + (h->remote_count > 0);
@@ -261,8 +380,8 @@ static void detect_mpi_init(struct feature_hang *h)
     for (int i = 0; i < h->ranks; i++) {
         struct rank_status *s = &h->status[i];
         int64_t ms = launch_pmix_wait_ms(h->run->job, i);
-        if ((double)ms < h->timeout_s * 1000 || s->collective.comm[0] || s->pid == 0 ||
-            !mpi_singletons_mapped(library, sizeof library, s->pid))
+        if ((double)ms < h->timeout_s * 1000 || s->collective.comm[0] || s->at.pid == 0 ||
+            !mpi_singletons_mapped(library, sizeof library, s->at.pid))
             continue;
         s->collective =
             (struct collective_position){.comm = "MPI_COMM_WORLD",
@@ -275,11 +394,10 @@ static void detect_mpi_init(struct feature_hang *h)
 
 static void report_hang(struct feature_hang *h)
 {
-    write_report(h);
-    print_text(h);
+    mark_differing_ranks(h);
+    h->report = TAKE(h->fields);
     request_stacks(h);
-    const char *ras = env_get(h->run->plan->env, "NCCL_RAS_ADDR");
-    ras = ras ? ras : getenv("NCCL_RAS_ADDR");
+    const char *ras = ras_address(h);
     h->pending += ras != NULL;
     h->ras = ras ? nccl_ras_query(h->run->loop, ras, on_ras, h) : NULL;
 }
@@ -311,27 +429,52 @@ void feature_hang_report(struct feature_run *r, const char *cause, const bool *r
         uv_timer_start(h->timer, on_status_limit, REMOTE_STATUS_MS, 0);
 }
 
+/* Reads what the GPUs of this machine's ranks do. Ranks may share a GPU. */
+static void sample_gpus(struct feature_hang *h)
+{
+    AUTO(job_monitor_reading) struct job_monitor_reading r = {0};
+    job_monitor_latest(h->run->gpus, &r);
+    bool is_old = clock_ms() - r.at_ms > GPU_OLD_MS;
+    for (int i = 0; i < h->ranks && (is_old || r.number != h->gpu_reading); i++) {
+        struct rank_facts *f = &h->facts[i];
+        const char *uuid = h->run->plan->ranks[i].gpu_uuid;
+        f->gpu = GPU_WAIT_UNKNOWN;
+        for (int k = 0; uuid && !is_old && k < r.count; k++)
+            if (strcmp(r.samples[k].gpu.uuid, uuid) == 0) {
+                f->gpu = gpu_wait_add(&f->power, &r.samples[k]);
+                f->gpu_lost = r.samples[k].rc[GPU_FACT_BUSY] == NVML_GPU_IS_LOST;
+            }
+    }
+    h->gpu_reading = r.number;
+}
+
 static void on_timer(uv_timer_t *t)
 {
     struct feature_hang *h = t->data;
     AUTO(free) struct hang_sample *samples = xcalloc((size_t)h->ranks, sizeof *samples);
     int rc = launch_sample_status(h->run->job, h->status);
     detect_mpi_init(h);
+    sample_gpus(h);
     for (int i = 0; i < h->ranks; i++) {
         samples[i] = (struct hang_sample){
             .exited = h->ended[i],
-            .seen = rc == 0 && h->status[i].pid > 0,
-            .state = h->status[i].state,
+            .seen = rc == 0 && h->status[i].at.pid > 0,
+            .state = h->status[i].at.state,
             .cpu_ms = h->status[i].cpu_ms,
+            .faults = h->status[i].faults,
+            .io_bytes = h->status[i].io_bytes,
+            .waits_alone = process_wait_kind(&h->status[i].at) >= PROCESS_WAIT_SLEEP ||
+                           process_wait_kind(&h->status[i].child) > PROCESS_WAIT_CHILD,
+            .gpu = h->facts[i].gpu,
             .waits_ms = h->status[i].collective.failed ? 0 : h->status[i].collective.waits_ms};
     }
-    enum hang_verdict v = hang_sample_add(h->hang, samples, (int64_t)uv_now(h->run->loop));
+    enum hang_case v = hang_sample_add(h->hang, samples, (int64_t)uv_now(h->run->loop));
     if (v == HANG_NONE)
         return;
     uv_timer_stop(t);
     h->is_found = true;
-    h->cause = xasprintf("for %g s, %s (--hang-timeout)", h->timeout_s, verdicts[v].description);
-    h->fields = json_pack("{s:s, s:I}", "why", verdicts[v].name, "timeout_ms",
+    h->cause = xasprintf("for %g s, %s (--hang-timeout)", h->timeout_s, cases[v].description);
+    h->fields = json_pack("{s:s, s:I}", "why", cases[v].name, "timeout_ms",
                           (json_int_t)(h->timeout_s * 1000));
     report_hang(h);
 }
@@ -342,6 +485,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 {
     struct feature_hang *h = arg;
     hang_activity(h->hang, rank, (int64_t)uv_now(h->run->loop));
+    hang_lines_add(&h->facts[rank].lines, text, len);
     return true;
 }
 
@@ -358,9 +502,12 @@ static void on_rank_ended(void *arg, const struct rank_end *r)
 
 /* ---- attempts ------------------------------------------------------------------------------- */
 
-/* Limits of sections need the report, too. */
+/* Limits of sections need the report, too. Jobs with the same NCCL_RAS_ADDR answer for each other,
+ * so each job gets its own port; it need not be free, since NCCL works without the service. */
 static int check(struct feature_settings *set, struct launch_spec *spec, struct err *e)
 {
+    if (set->hang_timeout_s > 0)
+        spec->nccl_ras_port = RAS_PORT_MIN + getpid() % RAS_PORTS;
     return set->hang_timeout_s > 0 || set->sections.watched;
 }
 
@@ -378,6 +525,7 @@ static void attach(void *state)
     h->differs = xcalloc(n, sizeof *h->differs);
     h->named = xcalloc(n, sizeof *h->named);
     h->status = xcalloc(n, sizeof *h->status);
+    h->facts = xcalloc(n, sizeof *h->facts);
     uint64_t every = (uint64_t)hang_interval_ms(h->hang);
     if (h->timeout_s > 0)
         uv_timer_start(h->timer, on_timer, every, every);
@@ -396,7 +544,14 @@ static void on_job_ended(void *state, const struct job_end *end, int status)
     free(h->differs);
     free(h->status);
     strbuf_free(&h->text);
+    for (int i = 0; i < h->ranks; i++)
+        free(h->facts[i].stack);
+    free(h->facts);
     strbuf_free(&h->collectives);
+    strbuf_free(&h->missing);
+    strbuf_free(&h->ras_text);
+    ras_answer_free(&h->earlier);
+    ras_answer_free(&h->later);
     json_decref(h->report);
 }
 

@@ -1,9 +1,10 @@
 /* feature_idle - implements --idle-timeout: finds out if a job neither uses its GPUs nor writes or
  * reports anything.
  *
- * Only the GPUs of this machine can be observed. If the driver does not report their utilisation,
- * as for MIG instances, the job counts as busy. */
+ * If the driver does not report the utilisation of a GPU, as for MIG instances, or if an agent
+ * sends no samples of its node's GPUs, the job counts as busy. */
 #include "common/log.h"
+#include "launcher/plan/plan_hardware.h"
 #include "launcher/run/features/feature.h"
 
 enum {
@@ -14,7 +15,8 @@ enum {
 struct idle {
     FEATURE_STATE;
     uint64_t active_ms; /* time of the last output, in the loop's time */
-    uint64_t tick_ms;
+    uint64_t tick_ms;   /* 0: no rank has started */
+    int gpus;           /* of the job */
 };
 
 static int check(struct feature_settings *set, struct launch_spec *spec, struct err *e)
@@ -53,26 +55,27 @@ static void on_timer(uv_timer_t *t)
         note_activity(w);
     w->tick_ms = now_ms;
     if ((double)(now_ms - w->active_ms) < timeout_s * 1000 ||
-        job_monitor_idle_s(w->run->gpus) < timeout_s)
+        job_monitor_idle_s(w->run->gpus, w->gpus) < timeout_s)
         return;
     uv_timer_stop(t);
     feature_record(w->run, "idle", json_pack("{s:f}", "timeout_s", timeout_s));
     feature_stop(w);
 }
 
-static void attach(void *state)
+/* The plan has the GPUs of all nodes only now. */
+static void on_rank_started(void *arg, int rank, pid_t pid)
 {
-    struct idle *w = state;
-    if (!w->run->gpus || !plan_is_local(w->run->plan)) {
-        log_warn("--idle-timeout has no effect: %s", w->run->gpus
-                                                         ? "the job has ranks on other nodes"
-                                                         : "the job has no GPU on this node");
+    struct idle *w = arg;
+    if (w->tick_ms)
         return;
-    }
     uv_update_time(w->run->loop);
     note_activity(w);
     w->tick_ms = w->active_ms;
-    uv_timer_start(w->timer, on_timer, PERIOD_MS, PERIOD_MS);
+    w->gpus = plan_hardware_gpus(w->run->plan);
+    if (w->gpus > 0)
+        uv_timer_start(w->timer, on_timer, PERIOD_MS, PERIOD_MS);
+    else
+        log_warn("--idle-timeout has no effect: the job has no GPU");
 }
 
 static void explain(void *state, struct strbuf *b)
@@ -91,8 +94,10 @@ const struct feature feature_idle = {
     .check = check,
     .size = sizeof(struct idle),
     .once = true,
-    .attach = attach,
-    .events = {.line = on_line, .partial_line = on_partial_line, .report = on_report},
+    .events = {.line = on_line,
+               .partial_line = on_partial_line,
+               .report = on_report,
+               .rank_started = on_rank_started},
     .cause = FEATURE_CAUSE_IDLE,
     .explain = explain,
 };

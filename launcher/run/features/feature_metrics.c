@@ -1,5 +1,5 @@
-/* feature_metrics - implements --metrics: observes the job, and serves its values and those of its
- * GPUs. */
+/* feature_metrics - implements --metrics and --metrics-file: observes the job, and serves or writes
+ * its values and those of its GPUs. */
 #include <errno.h>
 #include <math.h>
 #include <stdint.h>
@@ -8,16 +8,22 @@
 #include <sys/utsname.h>
 
 #include "common/clock.h"
+#include "common/file.h"
+#include "common/log.h"
 #include "launcher/metrics/metrics_address.h"
 #include "launcher/metrics/metrics_server.h"
 #include "launcher/metrics/metrics_text.h"
 #include "launcher/run/features/feature.h"
 
-enum { RANKS_MAX = 1024 }; /* ranks with values of their own: the loop writes them each second */
+enum {
+    RANKS_MAX = 1024,        /* ranks with values of their own: the loop writes them each second */
+    FILE_INTERVAL_MS = 15000 /* as often as node_exporter is usually scraped */
+};
 
 struct metrics {
     FEATURE_STATE;
-    struct metrics_server *server;
+    struct metrics_server *server; /* NULL: no --metrics */
+    bool file_fails;
     struct launch *job;  /* NULL: no job runs */
     char *job_id, *name; /* of the first attempt; NULL: none has begun */
     char host[sizeof((struct utsname *)NULL)->nodename];
@@ -25,14 +31,15 @@ struct metrics {
     uint64_t *lines; /* by rank */
     int running_count, failures, hangs;
     double started_s, active_s; /* since 1970 */
-    bool active;                /* a rank has written or reported since the last text */
+    double exit_status;         /* NaN: the job is not over */
+    bool active; /* a rank has written or reported, or its GPU has worked, since the last text */
 };
 
 static int check(struct feature_settings *set, struct launch_spec *spec, struct err *e)
 {
     if (set->metrics && metrics_address_parse(&(struct listen_address){0}, set->metrics, e) < 0)
         return err_wrap(e, "--metrics");
-    return set->metrics != NULL;
+    return set->metrics || set->metrics_file;
 }
 
 static double now_s(void)
@@ -86,6 +93,7 @@ static void add_job(struct metrics *m, struct metrics_text *t)
         {METRICS_JOB_RANK_FAILURES, m->failures},
         {METRICS_JOB_RESTARTS, m->run->attempt},
         {METRICS_JOB_HANGS, m->hangs},
+        {METRICS_JOB_EXIT_STATUS, m->exit_status},
         {METRICS_JOB_GPU_TIME, u.gpu_hours * 3600},
         {METRICS_JOB_GPU_TIME_LIMIT, budget_h > 0 ? budget_h * 3600 : (double)NAN},
         {METRICS_JOB_TIME_LIMIT, isinf(limit_s) ? (double)NAN : u.now_s + limit_s},
@@ -103,12 +111,38 @@ static void fill(void *arg, struct metrics_text *t)
     struct metrics *m = arg;
     AUTO(job_monitor_reading) struct job_monitor_reading gpus;
     job_monitor_latest(m->run->gpus, &gpus);
+    m->active |= job_monitor_has_worked(m->run->gpus);
     if (m->active)
         m->active_s = now_s();
     m->active = false;
     if (m->job_id)
         add_job(m, t);
-    metrics_text_add_gpus(t, gpus.samples, gpus.count, m->host);
+    for (int i = 0; i < gpus.count; i++)
+        metrics_text_add_gpus(
+            t, &gpus.samples[i], 1,
+            gpus.nodes[i] == JOB_MONITOR_HERE ? m->host : m->run->plan->nodes[gpus.nodes[i]].name);
+}
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+static int write_file(struct metrics *m)
+{
+    const char *path = m->run->set->metrics_file;
+    if (!path)
+        return 0;
+    AUTO(metrics_text) struct metrics_text *t = metrics_text_new();
+    fill(m, t);
+    AUTO(free) char *text = metrics_text_take(t);
+    int rc = file_replace(path, text, strlen(text), 0644);
+    if (rc < 0 && !m->file_fails)
+        log_warn("--metrics-file %s: %s", path, strerror(-rc));
+    m->file_fails = rc < 0;
+    return rc;
+}
+
+static void on_timer(uv_timer_t *t)
+{
+    (void)write_file(t->data); /* it has warned */
 }
 
 /* ---- events of the job ---------------------------------------------------------------------- */
@@ -165,16 +199,42 @@ static void attach(void *state)
     m->running = xcalloc((size_t)p->world_size, sizeof *m->running);
     m->lines = xcalloc((size_t)p->world_size, sizeof *m->lines);
     m->started_s = m->active_s = now_s();
+    if (m->run->set->metrics_file)
+        uv_timer_start(m->timer, on_timer, 0, FILE_INTERVAL_MS);
 }
 
 static void ended(void *state, const struct job_end *end, int status)
 {
     forget_attempt(state);
+    (void)write_file(state); /* it has warned */
 }
 
 static void on_record(void *state, const char *event, json_t *fields)
 {
-    ((struct metrics *)state)->hangs += strcmp(event, "hang") == 0;
+    struct metrics *m = state;
+    if (strcmp(event, "hang") != 0)
+        return;
+    m->hangs++;
+    (void)write_file(m); /* it has warned */
+}
+
+static void say_waits(void *arg, int limit_s)
+{
+    const struct metrics *m = arg;
+    if (!m->run->quiet)
+        fprintf(stderr, "%s: metrics are served until the next scrape, for %d s at most\n",
+                m->run->program, limit_s);
+}
+
+/* Prometheus must see how a job has failed. A user who ends the job does not wait for it. */
+static void finish(void *state, int status)
+{
+    struct metrics *m = state;
+    const unsigned by_user = 1U << FEATURE_CAUSE_SIGNAL | 1U << FEATURE_CAUSE_OUTPUT;
+    m->exit_status = status;
+    (void)write_file(m); /* it has warned */
+    if (m->server && status && !(m->run->causes & by_user))
+        metrics_server_linger(m->server, say_waits);
 }
 
 /* ---- open and close ------------------------------------------------------------------------- */
@@ -186,6 +246,12 @@ static int serve(void *state, struct err *e)
     struct utsname u = {0};
     if (uname(&u) == 0)
         memcpy(m->host, u.nodename, sizeof m->host);
+    m->exit_status = (double)NAN;
+    int rc = 0;
+    if (r->set->metrics_file && (rc = file_replace(r->set->metrics_file, "", 0, 0644)) < 0)
+        return err_set(e, -EBUSY, "--metrics-file %s: %s", r->set->metrics_file, strerror(-rc));
+    if (!r->set->metrics)
+        return 0;
     if (metrics_server_open(&m->server, r->set->metrics, e) < 0)
         return -EBUSY;
     metrics_server_start(m->server, r->loop, fill, m);
@@ -206,7 +272,10 @@ static void close_server(void *state)
 const struct feature feature_metrics = {
     .options = {OPT_STR(0, "metrics", "[ADDR:]PORT",
                         "serve /metrics for Prometheus (default: on loopback)",
-                        struct feature_settings, metrics)},
+                        struct feature_settings, metrics),
+                OPT_STR(0, "metrics-file", "FILE",
+                        "write the same to FILE, for node_exporter's textfile collector",
+                        struct feature_settings, metrics_file)},
     .check = check,
     .size = sizeof(struct metrics),
     .open = serve,
@@ -217,5 +286,6 @@ const struct feature feature_metrics = {
                .rank_ended = on_rank_ended},
     .record = on_record,
     .ended = ended,
+    .finish = finish,
     .close = close_server,
 };

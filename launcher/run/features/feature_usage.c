@@ -1,8 +1,8 @@
-/* feature_usage - what a job uses: samples the GPUs of this machine's ranks during its attempts,
- * and then reports and stores the figures.
+/* feature_usage - what a job uses: samples the GPUs of its ranks during its attempts, and then
+ * reports and stores the figures.
  *
- * A job without GPUs is not measured. Of a job over several nodes, only the GPUs of this machine
- * are sampled; the report says so. */
+ * A job without GPUs is not measured. Of a job over several nodes, agents sample the GPUs of the
+ * other machines. */
 #include <stdio.h>
 #include <time.h>
 
@@ -14,17 +14,19 @@
 #include "launcher/node/cpu_list.h"
 #include "launcher/plan/plan_hardware.h"
 #include "launcher/run/features/feature.h"
+#include "launcher/watch/failed_gpu.h"
 
 enum { LEAST_S = 5 }; /* a shorter job has too few samples, and is not reported */
 
 struct measured {
     FEATURE_STATE;
     struct job_usage *usage; /* of the attempts that have ended; NULL: none with GPUs */
-    char **uuids;            /* GPUs of this machine, in all attempts … */
-    int *ranks;              /* … and the first rank of each */
+    char **uuids;            /* the GPUs in all attempts … */
+    char **nodes;            /* … the node of each … */
+    int *ranks;              /* … and its first rank */
     struct history_command command;
-    char *job_id, *node; /* node: this machine, if the job has GPUs on other ones, too */
-    int gpus;            /* of the last attempt, on all nodes */
+    char *job_id;
+    int gpus; /* of the last attempt */
     double seconds;
     int64_t begin_ms;
 };
@@ -40,24 +42,31 @@ static int find(char *const *uuids, const char *uuid)
     return -1;
 }
 
-/* Returns the GPUs of this attempt's ranks on this machine, each one once, and adds them to those
- * of earlier attempts. */
-static char **gpus_of(struct measured *u, const struct plan *p)
+/* Returns the GPUs of this attempt's ranks on this machine, each one once. */
+static char **gpus_here(const struct plan *p)
 {
     char **uuids = NULL;
     for (int i = 0; i < p->world_size; i++) {
         const char *uuid = p->ranks[i].gpu_uuid;
-        if (!uuid || !p->nodes[p->ranks[i].node].here || find(uuids, uuid) >= 0)
-            continue;
-        strv_push(&uuids, xstrdup(uuid));
-        if (find(u->uuids, uuid) >= 0)
+        if (uuid && p->nodes[p->ranks[i].node].here && find(uuids, uuid) < 0)
+            strv_push(&uuids, xstrdup(uuid));
+    }
+    return uuids;
+}
+
+/* Adds the attempt's GPUs to those of earlier ones. */
+static void note_gpus(struct measured *u, const struct plan *p)
+{
+    for (int i = 0; i < p->world_size; i++) {
+        const char *uuid = p->ranks[i].gpu_uuid;
+        if (!uuid || find(u->uuids, uuid) >= 0)
             continue;
         size_t n = strv_len(u->uuids);
         strv_push(&u->uuids, xstrdup(uuid));
-        u->ranks = xrealloc(u->ranks, n + 1, sizeof *u->ranks);
+        strv_push(&u->nodes, xstrdup(p->nodes[p->ranks[i].node].name));
+        u->ranks = xgrow(u->ranks, n, sizeof *u->ranks);
         u->ranks[n] = p->first_rank + i;
     }
-    return uuids;
 }
 
 /* Returns the CPUs of this machine's ranks, or NULL if one of them is not bound. */
@@ -77,11 +86,17 @@ static char *cpus_of(const struct plan *p)
     return text;
 }
 
+static int check(struct feature_settings *set, struct launch_spec *spec, struct err *e)
+{
+    spec->sample_gpus = true;
+    return 1;
+}
+
 static void attach(void *state)
 {
     struct measured *u = state;
     const struct plan *p = u->run->plan;
-    AUTO(strv) char **uuids = gpus_of(u, p);
+    AUTO(strv) char **uuids = gpus_here(p);
     AUTO(free) char *cpus = cpus_of(p);
     job_monitor_close(TAKE(u->run->gpus));
     if (u->begin_ms == 0) {
@@ -90,34 +105,56 @@ static void attach(void *state)
         u->job_id = xstrdup(p->job_id);
         history_command_read(&u->command, p->argv, p->wdir ? p->wdir : here);
     }
-    if (uuids)
-        u->run->gpus = job_monitor_open(uuids, cpus, u->usage);
+    if (uuids || !plan_is_local(p))
+        u->run->gpus = job_monitor_open(uuids, cpus, u->job_id, u->usage);
 }
 
-/* Sets the number of GPUs on all nodes. The plan has those of other nodes only since these have
- * connected. */
-static void count_gpus(struct measured *u, const struct plan *p)
+static void on_node_gpus(void *arg, int node, const char *text, size_t len)
 {
-    bool elsewhere = false;
-    u->gpus = plan_hardware_gpus(p);
-    free(TAKE(u->node));
-    for (int i = 0; i < p->world_size; i++)
-        elsewhere |= p->ranks[i].gpu >= 0 && !p->nodes[p->ranks[i].node].here;
-    for (int i = 0; elsewhere && i < p->node_count; i++)
-        if (p->nodes[i].here)
-            u->node = xstrdup(p->nodes[i].name);
+    const struct measured *u = arg;
+    struct err e = {0};
+    if (u->run->gpus && job_monitor_import(u->run->gpus, node, text, len, &e) < 0)
+        log_warn("node %s: %s (dropped)", u->run->plan->nodes[node].name, e.text);
+}
+
+/* The plan has the GPUs of other nodes only since these have connected. */
+/* Adds what the GPU of a rank has done to the failure report and the event `ended`. */
+static void report_failed(struct feature_run *r, int rank, const struct job_usage *usage)
+{
+    const struct plan_rank *p = &r->plan->ranks[rank];
+    struct job_usage_summary s;
+    time_t now = time(NULL);
+    struct tm local;
+    job_usage_summarise(&s, usage);
+    struct failed_gpu f = {.index = p->gpu,
+                           .epoch_s = (double)clock_ms_of(CLOCK_REALTIME) / 1000 - clock_s(),
+                           .zone_s = localtime_r(&now, &local) ? local.tm_gmtoff : 0};
+    for (int i = 0; i < s.count && !f.gpu; i++)
+        if (p->gpu_uuid && strcmp(s.gpus[i].uuid, p->gpu_uuid) == 0)
+            f.gpu = &s.gpus[i];
+    if (f.gpu) {
+        failed_gpu_write(&r->failure, &f);
+        r->failed_gpu = failed_gpu_json(&f);
+    }
+    job_usage_summary_end(&s);
 }
 
 static void ended(void *state, const struct job_end *end, int status)
 {
     struct measured *u = state;
+    json_decref(TAKE(u->run->failed_gpu));
+    if (end->first_failed >= 0)
+        job_monitor_refresh(u->run->gpus, JOB_MONITOR_REFRESH_MS);
     struct job_usage *usage = job_monitor_usage(u->run->gpus);
     if (usage) {
         job_usage_free(u->usage);
         u->usage = usage;
+        if (end->first_failed >= 0)
+            report_failed(u->run, end->first_failed, usage);
     }
     job_monitor_close(TAKE(u->run->gpus));
-    count_gpus(u, u->run->plan);
+    u->gpus = plan_hardware_gpus(u->run->plan);
+    note_gpus(u, u->run->plan);
     u->seconds += end->seconds;
 }
 
@@ -128,7 +165,7 @@ static char *peaks_json(const struct job_usage_summary *s, const int *ranks)
     AUTO(json) json_t *o = json_object();
     for (int i = 0; i < s->count; i++) {
         AUTO(free) char *rank = xasprintf("%d", ranks[i]);
-        if (s->gpus[i].peak_bytes >= 0)
+        if (s->gpus[i].peak_bytes >= 0 && !s->gpus[i].peak_of_all)
             json_object_set_new(o, rank, json_integer(s->gpus[i].peak_bytes));
     }
     return json_line(o);
@@ -151,6 +188,7 @@ static int store(const struct measured *u, int status, const struct job_usage_su
         .status = status,
         .utilisation = s->utilisation,
         .peak_bytes = fullest ? fullest->peak_bytes : JOB_USAGE_UNKNOWN,
+        .peak_of_all = fullest && fullest->peak_of_all,
         .memory_bytes = fullest ? fullest->total_bytes : JOB_USAGE_UNKNOWN,
         .peaks = peaks,
         .energy_j = s->energy_j,
@@ -168,15 +206,19 @@ static void finish(void *state, int status)
     if (u->gpus == 0 || u->seconds < LEAST_S)
         return;
     if (!u->usage)
-        u->usage = job_usage_new(); /* all ranks are on other nodes */
+        u->usage = job_usage_new(); /* no thread could be started */
     struct job_usage_summary s;
     job_usage_summarise(&s, u->usage);
     AUTO(free) int *ranks = xcalloc((size_t)s.count, sizeof *ranks);
-    for (int i = 0; i < s.count; i++)
-        ranks[i] = u->ranks[find(u->uuids, s.gpus[i].uuid)];
+    AUTO(free) const char **nodes = xcalloc((size_t)s.count, sizeof *nodes);
+    for (int i = 0; i < s.count; i++) {
+        int k = find(u->uuids, s.gpus[i].uuid);
+        ranks[i] = k < 0 ? -1 : u->ranks[k]; /* an agent may send what was not asked for */
+        nodes[i] = k < 0 ? NULL : u->nodes[k];
+    }
     const struct usage_facts f = {.gpus = u->gpus,
-                                  .node = u->node,
                                   .ranks = ranks,
+                                  .nodes = nodes,
                                   .gpu_hours = job_clock_usage(r->clock).gpu_hours,
                                   .price = r->set->budget.limits.price};
     usage_report_print(&r->usage, r->program, &s, &f);
@@ -195,13 +237,15 @@ static void close_usage(void *state)
     job_usage_free(u->usage);
     history_command_end(&u->command);
     strv_free(u->uuids);
+    strv_free(u->nodes);
     free(u->ranks);
     free(u->job_id);
-    free(u->node);
 }
 
-const struct feature feature_usage = {.size = sizeof(struct measured),
+const struct feature feature_usage = {.check = check,
+                                      .size = sizeof(struct measured),
                                       .attach = attach,
+                                      .events = {.node_gpus = on_node_gpus},
                                       .ended = ended,
                                       .finish = finish,
                                       .close = close_usage};

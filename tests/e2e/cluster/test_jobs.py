@@ -12,7 +12,7 @@ from conftest import BUILD, compile_c
 from kit_ranks import FAKE_NCCL, build_client_programs
 from test_nodes import MPI
 from test_run_mpi import DDP
-from test_run_output import WRITER, check_lines
+from test_run_output import WRITER, check_lines, writes_alone
 from waiting import wait_until
 
 PYTHON = "/usr/bin/python3"
@@ -159,13 +159,12 @@ def test_lines_have_their_node_and_rank_before_them(engine):
 
 def test_lines_are_whole_and_files_have_what_was_written(engine, tmp_path, seed):
     program, number = compile_c(tmp_path, "writer", WRITER), seed.randrange(1 << 20)
-    status, out, err = engine.run("-np", "6", "--output-filename", tmp_path / "d", program, "2000", number)
+    status, out, err = engine.run("--tag", "rank", "-np", "6", "--output-filename", tmp_path / "d", program, "2000", number)
     assert status == 0, err
-    check_lines(out, 6, 2000)
+    alone = writes_alone(program, 6, "2000", str(number))
+    check_lines(out, alone)
     for rank in range(6):
-        alone = subprocess.run([program, "2000", str(number)], env={"RANK": str(rank)}, stdout=subprocess.PIPE,
-                               check=True).stdout
-        assert (tmp_path / f"d/rank.{rank}/stdout").read_bytes() == alone
+        assert (tmp_path / f"d/rank.{rank}/stdout").read_bytes() == alone[rank]
         assert (tmp_path / f"d/rank.{rank}/stderr").read_bytes() == b""
 
 

@@ -70,3 +70,19 @@ TEST(a_text_of_an_address_reads_back)
         CHECK_INT(a.port, 7010);
     }
 }
+
+TEST(a_range_of_ports_has_two_ends_or_one)
+{
+    static const char *const bad[] = {"",    "x",       "1-",    "-5",    "0-5",
+                                      "9-8", "1-65536", "70000", "1-2-3", "1 - 2"};
+    struct host_port_range r = {7, 8};
+    struct err e = {0};
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        CHECK_INT(host_port_read_range(&r, bad[i], &e), -EINVAL);
+        CHECK(r.first == 7 && r.last == 8);
+    }
+    CHECK_INT(host_port_read_range(&r, "29500-29510", &e), 0);
+    CHECK(r.first == 29500 && r.last == 29510);
+    CHECK_INT(host_port_read_range(&r, "65535", &e), 0);
+    CHECK(r.first == 65535 && r.last == 65535);
+}

@@ -240,6 +240,50 @@ TEST(bytes_that_are_no_text_become_question_marks)
     CHECK_STR(json_string_value(mixed), "caf\xc3\xa9 ? na\xc3\xafve");
 }
 
+/* Each of these is refused by jansson's own functions. */
+static const char *const no_utf8[] = {"\xff", "\xc3(", "\xed\xa0\x80", "a\xf4\x90\x80\x80", "\xc3"};
+
+TEST(bytes_that_are_no_text_are_in_every_kind_of_value)
+{
+    for (size_t i = 0; i < COUNT_OF(no_utf8); i++) {
+        const char *t = no_utf8[i];
+        AUTO(json)
+        json_t *v = json_pack("{s:s, s:[s, s?, s*], s:s+, s:o}", "text", t, "list", t, t, t, t,
+                              "and ", t, "value", json_string(t));
+        CHECK(v != NULL);
+        CHECK_INT(json_object_set_new(v, t, json_stringn(t, strlen(t))), 0);
+        CHECK_INT(json_object_set(v, "again", json_object_get(v, "text")), 0);
+        CHECK_INT(json_object_size(v), 5);
+        CHECK_INT(json_array_size(json_object_get(v, "list")), 3);
+        AUTO(free) char *text = json_dumps(v, 0);
+        AUTO(free) char *line = json_line(v);
+        json_t *back = NULL;
+        CHECK(text != NULL);
+        CHECK_INT(json_parse(&back, line, strlen(line), NULL), 0);
+        CHECK(json_equal(v, back));
+        json_decref(back);
+    }
+}
+
+TEST(a_format_is_packed_as_jansson_does_it)
+{
+    AUTO(json) json_t *shared = json_integer(7);
+    AUTO(json)
+    json_t *v =
+        json_pack("{s: i, s:I, s:f, s:b, s:n, s:s?, s:s*, s:o?, s:o*, s:O, s:{}, s:[]}", "i", -1,
+                  "I", (json_int_t)1 << 40, "f", 0.5, "b", 1, "n", "none", NULL, "absent", NULL,
+                  "null", NULL, "gone", NULL, "O", shared, "object", "list");
+    AUTO(free) char *line = json_line(v);
+    CHECK_STR(line, "{\"i\":-1,\"I\":1099511627776,\"f\":0.5,\"b\":true,\"n\":null,\"none\":null,"
+                    "\"null\":null,\"O\":7,\"object\":{},\"list\":[]}");
+    CHECK_INT(shared->refcount, 2);
+    CHECK(json_pack("{s:s}", "text", NULL) == NULL);
+    CHECK(json_pack("[f]", NAN) == NULL);
+    json_t *kept = json_pack("{s:s, s:O}", "text", NULL, "O", shared);
+    CHECK(kept == NULL);
+    CHECK_INT(shared->refcount, 2); /* what was packed already is released */
+}
+
 TEST(members_that_an_int_would_cut_are_found)
 {
     static const char *const wide[] = {"bytes", NULL};

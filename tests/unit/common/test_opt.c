@@ -481,7 +481,8 @@ TEST(a_whole_number_has_its_range)
 
 TEST(near_is_within_two_letters_or_a_third)
 {
-    static const char *const names[] = {"random", "grid", "bayes", "early_terminate", "np"};
+    static const char *const names[] = {"random",          "grid", "bayes",
+                                        "early_terminate", "np",   "num_gpus"};
     static const struct {
         const char *word, *nearest;
     } cases[] = {{"rand", "random"},
@@ -498,7 +499,9 @@ TEST(near_is_within_two_letters_or_a_third)
                  {"nq", "np"},
                  {"", NULL},
                  {"x", NULL},
-                 {"early_term", NULL}};
+                 {"early_term", NULL},
+                 {"gpus", "num_gpus"}, /* a whole word at its end */
+                 {"pus", NULL}};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const char *near = opt_suggest(cases[i].word, names, COUNT_OF(names));
         if (cases[i].nearest)

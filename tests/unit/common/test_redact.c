@@ -1,6 +1,7 @@
 /* redact: names whose values are hidden. */
 #include "common/redact.h"
 
+#include "common/json.h"
 #include "common/mem.h"
 
 #include "tests/unit/test.h"
@@ -102,4 +103,63 @@ TEST(words_of_a_command_line_are_texts)
                                   (char *)"--db=http://u:p@h", (char *)"-H",
                                   (char *)"Authorization: Bearer t", NULL});
     CHECK_STR(strbuf_str(&b), "a --pass *** --db=http://u:***@h -H Authorization: Bearer ***");
+}
+
+TEST(other_names_of_secrets)
+{
+    static const char *const names[] = {"--passphrase", "KEY_PASSPHRASE", "PASSPHRASE", "--bearer",
+                                        "BEARER"};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        CHECK(secret(names[i]));
+    CHECK(!secret("--bearers") && !secret("--forbearer"));
+}
+
+TEST(headers_with_secrets_are_hidden)
+{
+    check_text("X-Api-Key: abc", "X-Api-Key: ***");
+    check_text("curl -H 'PRIVATE-TOKEN:abc' u", "curl -H 'PRIVATE-TOKEN:***' u");
+    check_text("Proxy-Authorization: Basic YWJj x", "Proxy-Authorization: Basic *** x");
+    check_text("Cookie: a=b; c=d", "Cookie: ***");
+    check_text("Content-Type: text/plain", "Content-Type: text/plain");
+    check_text("unknown key: lr", "unknown key: lr");
+    check_text("X-Api-Key:", "X-Api-Key:");
+    AUTO(strbuf) struct strbuf b = {0};
+    redact_command(&b, (char *[]){(char *)"curl", (char *)"Authorization:", (char *)"Bearer",
+                                  (char *)"abc", (char *)"X-Api-Key:", (char *)"def",
+                                  (char *)"--bearer", (char *)"ghi", (char *)"url", NULL});
+    CHECK_STR(strbuf_str(&b), "curl Authorization: Bearer *** X-Api-Key: *** --bearer *** url");
+}
+
+TEST(tokens_of_services_are_known_by_their_first_letters)
+{
+    check_text("--x hf_abcdefghijABCDEFGHIJ0123456789abcd y", "--x *** y");
+    check_text("ghp_abcdefghijABCDEFGHIJ0123456789abcd", "***");
+    check_text("a=github_pat_11ABC_abcdefghijABCDEFGHIJ0123456789", "a=***");
+    check_text("AKIAABCDEFGH12345678", "***");
+    check_text("'sk-proj-abcdefghij_ABCDEFGHIJ-0123456789abcd'", "'***'");
+    check_text("hf_model", "hf_model");
+    check_text("my_hf_abcdefghijABCDEFGHIJ0123456789abcd",
+               "my_hf_abcdefghijABCDEFGHIJ0123456789abcd");
+    check_text("sk-a-long-name-of-an-experiment-without-figures",
+               "sk-a-long-name-of-an-experiment-without-figures");
+    check_text("task-12345678901234567890123456789012345",
+               "task-12345678901234567890123456789012345");
+}
+
+TEST(json_is_shown_without_its_secrets)
+{
+    struct err e = {0};
+    json_t *v = NULL;
+    const char *text =
+        "{\"lr\":0.1,\"api_key\":[\"a\"],\"db\":{\"password\":7,\"url\":\"http://u:p@h\"},"
+        "\"list\":[\"Bearer x\",null]}";
+    CHECK_INT(json_parse(&v, text, strlen(text), &e), 0);
+    AUTO(json) json_t *shown = redact_json(NULL, v);
+    AUTO(free) char *line = json_line(shown);
+    CHECK_STR(
+        line,
+        "{\"lr\":0.1,\"api_key\":\"***\",\"db\":{\"password\":\"***\",\"url\":\"http://u:***@h\"},"
+        "\"list\":[\"Bearer ***\",null]}");
+    AUTO(json) json_t *whole = redact_json("token", json_integer(7));
+    CHECK_STR(json_string_value(whole), "***");
 }

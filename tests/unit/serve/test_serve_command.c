@@ -25,6 +25,16 @@ TEST(the_commands_of_a_sweep_pass_unchanged)
     }
 }
 
+TEST(words_of_a_set_are_read_as_those_of_a_command_line)
+{
+    static const char text[] =
+        "{\"verb\":\"add\",\"words\":[\"lr=1e-4\",\"opt.l=[64, 64]\",\"s=\\\"1\\\"\"]}";
+    AUTO(json) json_t *command = serve_command_read(text, strlen(text), NULL);
+    AUTO(free) char *line = json_line(command);
+    CHECK_STR(line, "{\"verb\":\"add\",\"params\":[{\"lr\":0.0001,\"opt\":{\"l\":[64,64]},"
+                    "\"s\":\"1\"}]}");
+}
+
 TEST(everything_else_is_an_error)
 {
     static const char *const bad[] = {
@@ -37,6 +47,9 @@ TEST(everything_else_is_an_error)
         "{\"verb\":\"stop\",\"ask\":\"x\"}",
         "{\"verb\":\"stop\",\"verb\":\"add\"}",
         "{\"verb\":\"stop\"",
+        "{\"verb\":\"add\",\"words\":[\"lr\"]}",
+        "{\"verb\":\"add\",\"words\":[\"lr=1\",\"lr=2\"]}",
+        "{\"verb\":\"add\",\"words\":[7]}",
     };
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct err e = {0};

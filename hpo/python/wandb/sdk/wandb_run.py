@@ -283,6 +283,9 @@ class Run:
     def to_html(self, *args, **kwargs):
         return ""
 
+    def __getattr__(self, name):
+        raise AttributeError(util.missing(f"run.{name}"))
+
 
 def new_run(arguments, config, params):
     """Creates a run from the arguments of init(); `params` are the parameters of the trial."""

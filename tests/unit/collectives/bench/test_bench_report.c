@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 
+#include "common/json.h"
 #include "tests/unit/test.h"
 
 static const struct bench_report_device devices[2] = {
@@ -116,10 +117,14 @@ TEST(what_was_not_checked_says_so)
               "     1.00    2.00    3.00    N/A\n");
 }
 
-/* Returns the document as text, which the caller frees. */
-static char *document(struct bench_report_json *j, const struct bench_report_summary *f)
+/* Returns the document of n rows as text, which the caller frees. */
+static char *document(const struct bench_report_json *j, const struct bench_report_row *r, int n,
+                      const struct bench_report_summary *f)
 {
-    json_t *d = bench_report_json_document(j, f);
+    AUTO(json) json_t *rows = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(rows, bench_report_json_row(j, &r[i]));
+    json_t *d = bench_report_json_document(j, rows, f);
     char *text = json_dumps(d, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     json_decref(d);
     return text;
@@ -142,8 +147,7 @@ TEST(only_the_time_column_is_the_time_to_start_the_work)
     strbuf_free(&b);
     for (int nccl_tests = 0; nccl_tests < 2; nccl_tests++) {
         struct bench_report_json *j = bench_report_json_new(&with, devices, nccl_tests == 1);
-        bench_report_json_row(j, &r);
-        char *text = document(j, &(struct bench_report_summary){0, 1.5, "all_reduce", 0});
+        char *text = document(j, &r, 1, &(struct bench_report_summary){0, 1.5, "all_reduce", 0});
         CHECK_HAS(text, nccl_tests ? "\"cpu_time\": 3" : "\"cpu_time_us\": 3");
         CHECK_HAS(text, nccl_tests ? "\"bus_bw\": 1.5" : "\"time_us\": 10");
         bench_report_json_free(j);
@@ -178,12 +182,9 @@ TEST(the_foot_is_laid_out_as_nccl_tests_lays_it_out)
 TEST(the_json_document_holds_the_same)
 {
     struct bench_report_json *j = bench_report_json_new(&head, devices, false);
-    struct bench_report_row r = row(10, 2, 1.5, 4);
-    r.placement[1].checked = false;
-    bench_report_json_row(j, &r);
-    r.placement[0].checked = false;
-    bench_report_json_row(j, &r);
-    char *text = document(j, &(struct bench_report_summary){1, 1.5, "all_reduce", 0});
+    struct bench_report_row r[2] = {row(10, 2, 1.5, 4), row(10, 2, 1.5, 4)};
+    r[0].placement[1].checked = r[1].placement[0].checked = false;
+    char *text = document(j, r, 2, &(struct bench_report_summary){1, 1.5, "all_reduce", 0});
     bench_report_json_free(j);
     json_t *d = json_loads(text, 0, NULL);
     CHECK(d);
@@ -212,8 +213,7 @@ TEST(nccl_tests_own_json_has_its_keys_and_no_secrets)
     struct bench_report_json *j = bench_report_json_new(&head, devices, true);
     struct bench_report_row r = row(10, 2, 1.5, 4);
     r.placement[1].checked = false;
-    bench_report_json_row(j, &r);
-    char *text = document(j, &(struct bench_report_summary){1, 1.5, "all_reduce", 2});
+    char *text = document(j, &r, 1, &(struct bench_report_summary){1, 1.5, "all_reduce", 2});
     bench_report_json_free(j);
     CHECK_HAS(text, "NCCL_DEBUG=WARN");
     CHECK(!strstr(text, "hush"));

@@ -11,7 +11,7 @@
 enum { STATE = 9, LARGE = 40000 };
 
 struct place {
-    char dir[32], path[64], bytes[512], why[256];
+    char dir[32], path[64], bytes[2048], why[256];
     size_t len;
 };
 
@@ -39,8 +39,10 @@ static struct checkpoint *writer(struct place *p)
 static void write_one(struct place *p)
 {
     float state[STATE] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-    struct checkpoint_head h = {
-        .config = 42, .step = 77, .values = {0.1, 0, 0, -4}, .bytes = sizeof state};
+    struct checkpoint_head h = {.step = 77, .value = 0.1, .bytes = sizeof state};
+    checkpoint_add(&h, "layers", "%d", 2);
+    checkpoint_add_real(&h, "lr", 0.5f);
+    checkpoint_add(&h, "tokens of data", "%d", 1000);
     struct checkpoint *c = writer(p);
     CHECK_INT(checkpoint_save(c, &h, state, p->why, sizeof p->why), 0);
     memset(state, 0, sizeof state); /* the checkpoint has a copy */
@@ -52,10 +54,10 @@ static void write_one(struct place *p)
 }
 
 /* Reads the checkpoint and frees its state. An error names the file. */
-static int read_head(struct place *p, struct checkpoint_head *h, uint64_t config)
+static int read_head(struct place *p, struct checkpoint_head *h)
 {
     void *state = NULL;
-    int rc = checkpoint_read(h, &state, p->dir, "state.ckpt", config, p->why, sizeof p->why);
+    int rc = checkpoint_read(h, &state, p->dir, "state.ckpt", p->why, sizeof p->why);
     CHECK((rc == 1) == (state != NULL));
     if (rc < 0)
         CHECK_HAS(p->why, p->path);
@@ -65,23 +67,27 @@ static int read_head(struct place *p, struct checkpoint_head *h, uint64_t config
 
 static int read_bytes(struct place *p, const char *bytes, size_t len)
 {
-    struct checkpoint_head h;
+    struct checkpoint_head h = {0};
     FILE *f = fopen(p->path, "w");
     CHECK(fwrite(bytes, 1, len, f) == len && fclose(f) == 0);
-    return read_head(p, &h, 42);
+    return read_head(p, &h);
 }
 
 TEST(a_checkpoint_is_read_back_as_it_was)
 {
     struct place p = {0};
-    struct checkpoint_head h;
+    struct checkpoint_head h = {0}, head = {0};
     void *state;
     place_open(&p);
     write_one(&p);
-    CHECK_INT(checkpoint_read(&h, &state, p.dir, "state.ckpt", 42, p.why, sizeof p.why), 1);
+    CHECK_INT(checkpoint_read(&h, &state, p.dir, "state.ckpt", p.why, sizeof p.why), 1);
     CHECK_INT(h.step, 77);
-    CHECK_NEAR(h.values[0], 0.1, 0);
-    CHECK_NEAR(h.values[3], -4, 0);
+    CHECK_NEAR(h.value, 0.1, 0);
+    CHECK_STR(checkpoint_get(&h, "lr"), "0.5");
+    CHECK_STR(checkpoint_get(&h, "tokens of data"), "1000");
+    CHECK_STR(checkpoint_get(&h, "token"), "");
+    CHECK_INT(checkpoint_read(&head, NULL, p.dir, "state.ckpt", p.why, sizeof p.why), 1);
+    CHECK(memcmp(&h, &head, sizeof h) == 0);
     CHECK_INT(h.bytes, STATE * sizeof(float));
     for (int i = 0; i < STATE; i++)
         CHECK_NEAR(((float *)state)[i], i + 1, 0);
@@ -117,41 +123,86 @@ TEST(a_checkpoint_of_any_other_length_is_damaged)
     place_close(&p);
 }
 
-TEST(a_checkpoint_of_other_options_is_named)
+TEST(the_first_fact_that_differs_is_named_with_both_values)
 {
+    static const struct {
+        const char *name, *value, *says;
+    } rows[] = {
+        {"layers", "3", "it has layers 2, the options say 3 (try: --layers=2)"},
+        {"lr", "0.25", "it has lr 0.5, the options say 0.25 (try: --lr=0.5)"},
+        {"tokens of data", "999", "it has 1000 tokens of data, here are 999"},
+        {"heads", "4", "it has no heads, the options say 4"},
+    };
     struct place p = {0};
-    struct checkpoint_head h = {.step = -1};
     place_open(&p);
     write_one(&p);
-    CHECK_INT(read_head(&p, &h, 43), -1);
-    CHECK_HAS(p.why, "other options");
-    CHECK_INT(h.step, -1);
-    CHECK_INT(read_head(&p, &h, 0), 1); /* any options */
-    CHECK_INT(h.step, 77);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct checkpoint_head h = {.step = -1};
+        checkpoint_add(&h, rows[i].name, "%s", rows[i].value);
+        CHECK_INT(read_head(&p, &h), -1);
+        CHECK_HAS(p.why, rows[i].says);
+        CHECK_INT(h.step, -1);
+        CHECK_INT(checkpoint_read(&h, NULL, p.dir, "state.ckpt", p.why, sizeof p.why), -1);
+        CHECK_HAS(p.why, rows[i].says);
+    }
+    struct checkpoint_head same = {0};
+    checkpoint_add_real(&same, "lr", 0.5f); /* facts that it does not ask for may be anything */
+    CHECK_INT(read_head(&p, &same), 1);
+    CHECK_INT(same.step, 77);
+    CHECK_STR(checkpoint_get(&same, "layers"), "2");
+    place_close(&p);
+}
+
+TEST(a_number_is_stored_with_as_few_digits_as_read_back_the_same)
+{
+    static const struct {
+        float value;
+        const char *text;
+    } rows[] = {{0.002f, "0.002"},         {0, "0"},
+                {1e-8f, "1e-08"},          {16777217, "16777216"},
+                {1.0f / 3, "0.33333334"},  {0.1f + 0.2f, "0.3"},
+                {1.00000012f, "1.0000001"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct checkpoint_head h = {0};
+        checkpoint_add_real(&h, "x", rows[i].value);
+        CHECK(strtof(checkpoint_get(&h, "x"), NULL) == rows[i].value);
+        CHECK_STR(checkpoint_get(&h, "x"), rows[i].text);
+    }
+}
+
+TEST(another_version_of_the_format_is_named)
+{
+    struct place p = {0};
+    place_open(&p);
+    write_one(&p);
+    memcpy(p.bytes, "CKPT0001", 8);
+    CHECK_INT(read_bytes(&p, p.bytes, 100), -1); /* its head was shorter */
+    CHECK_HAS(p.why, "version 0001");
+    CHECK_HAS(p.why, "reads 0002");
     place_close(&p);
 }
 
 TEST(what_is_not_a_readable_file_is_an_error_and_what_is_missing_is_not)
 {
     struct place p = {0};
-    struct checkpoint_head h;
+    struct checkpoint_head h = {0};
     place_open(&p);
-    CHECK_INT(read_head(&p, &h, 42), 0);
+    CHECK_INT(read_head(&p, &h), 0);
     CHECK_INT(mkdir(p.path, 0700), 0);
-    CHECK_INT(read_head(&p, &h, 42), -1);
+    CHECK_INT(read_head(&p, &h), -1);
     CHECK_INT(rmdir(p.path), 0);
     CHECK_INT(symlink("state.ckpt", p.path), 0); /* a link to itself */
-    CHECK_INT(read_head(&p, &h, 42), -1);
+    CHECK_INT(read_head(&p, &h), -1);
     CHECK_HAS(p.why, strerror(ELOOP));
     place_close(&p);
-    CHECK_INT(read_head(&p, &h, 42), 0); /* without its directory */
+    CHECK_INT(read_head(&p, &h), 0); /* without its directory */
 }
 
 TEST(states_of_any_size_are_saved_and_one_beyond_the_memory_is_an_error)
 {
     static char state[20000];
     struct place p = {0};
-    struct checkpoint_head h = {.config = 42};
+    struct checkpoint_head h = {0};
     place_open(&p);
     struct checkpoint *c = writer(&p);
     for (int step = 1; step <= 20; step++) {
@@ -164,7 +215,7 @@ TEST(states_of_any_size_are_saved_and_one_beyond_the_memory_is_an_error)
     CHECK_INT(checkpoint_save(c, &h, state, p.why, sizeof p.why), -1);
     CHECK_HAS(p.why, strerror(ENOMEM));
     CHECK_INT(checkpoint_close(c, p.why, sizeof p.why), 0);
-    CHECK_INT(read_head(&p, &h, 42), 1);
+    CHECK_INT(read_head(&p, &h), 1);
     CHECK_INT(h.step, 20);
     CHECK_INT(h.bytes, 1000);
     CHECK_INT(checkpoint_close(NULL, p.why, sizeof p.why), 0);
@@ -186,8 +237,7 @@ static _Noreturn void save_for_ever(struct place *p, int64_t first, int told)
 {
     static float state[LARGE];
     struct checkpoint *c = writer(p);
-    for (struct checkpoint_head h = {.config = 42, .step = first, .bytes = sizeof state};;
-         h.step++) {
+    for (struct checkpoint_head h = {.step = first, .bytes = sizeof state};; h.step++) {
         for (int i = 0; i < LARGE; i++)
             state[i] = (float)h.step;
         int64_t previous = h.step - 1;
@@ -219,9 +269,9 @@ static void check_killed_once(struct place *p, int64_t *step, long microseconds,
     while (read(told[0], &next, sizeof next) == sizeof next)
         saved = next;
     close(told[0]);
-    struct checkpoint_head h;
+    struct checkpoint_head h = {0};
     void *state = NULL;
-    int found = checkpoint_read(&h, &state, p->dir, "state.ckpt", 42, p->why, sizeof p->why);
+    int found = checkpoint_read(&h, &state, p->dir, "state.ckpt", p->why, sizeof p->why);
     CHECK_INT(found, saved > 0 ? 1 : found);
     if (found == 0)
         return;
@@ -263,7 +313,7 @@ TEST(a_full_disk_is_reported_and_leaves_the_previous_checkpoint)
 {
     static char state[100000];
     struct place p = {0};
-    struct checkpoint_head h = {.config = 42, .step = 78, .bytes = sizeof state};
+    struct checkpoint_head h = {.step = 78, .bytes = sizeof state};
     struct rlimit was, small = {.rlim_cur = sizeof state / 2};
     place_open(&p);
     write_one(&p);
@@ -276,13 +326,13 @@ TEST(a_full_disk_is_reported_and_leaves_the_previous_checkpoint)
     CHECK_INT(checkpoint_save(c, &h, state, p.why, sizeof p.why), -1); /* the previous one failed */
     CHECK_HAS(p.why, p.path);
     CHECK_HAS(p.why, strerror(EFBIG));
-    CHECK_INT(read_head(&p, &h, 42), 1);
+    CHECK_INT(read_head(&p, &h), 1);
     CHECK_INT(h.step, 77);
-    h = (struct checkpoint_head){.config = 42, .step = 79, .bytes = sizeof state};
+    h = (struct checkpoint_head){.step = 79, .bytes = sizeof state};
     CHECK_INT(setrlimit(RLIMIT_FSIZE, &was), 0);
     CHECK_INT(checkpoint_save(c, &h, state, p.why, sizeof p.why), 0); /* there is room again */
     CHECK_INT(checkpoint_close(c, p.why, sizeof p.why), 0);
-    CHECK_INT(read_head(&p, &h, 42), 1);
+    CHECK_INT(read_head(&p, &h), 1);
     CHECK_INT(h.step, 79);
     place_close(&p);
 }

@@ -84,7 +84,7 @@ TEST(the_command_has_the_resources_and_is_quoted)
         AUTO(spec) struct spec *spec = spec_of(drover);
         AUTO(strbuf) struct strbuf b = {0};
         argv[1] = i ? NULL : argv[1];
-        sweep_print_command(&b, spec, argv);
+        sweep_print_command(&b, &(struct run_message_opts){.spec = spec}, NULL, argv);
         CHECK_STR(strbuf_str(&b), cases[i].command);
     }
 }
@@ -183,9 +183,9 @@ TEST(csv_has_a_row_per_trial_and_quotes_what_needs_it)
     FILE *f = open_memstream(&text, &size);
     sweep_print_csv(f, c);
     fclose(f);
-    CHECK_STR(text, "trial,state,value,loss,n,lr,opt.name,steps,seconds,node,why,error\n"
-                    "0,done,2.0,2.0,2,0.5,sgd,2,1.5,b,,\n"
-                    "1,failed,,,,0.25,\"a, \"\"b\"\"\",0,0.5,a,,\"exit status 3: a, b\"\n"
-                    "2,waiting,,,,1.0,sgd,0,0.0,,,\n");
+    CHECK_STR(text, "trial,state,value,loss,n,steps,seconds,node,why,error,lr,opt.name\n"
+                    "0,done,2.0,2.0,2,2,1.5,b,,,0.5,sgd\n"
+                    "1,failed,,,,0,0.5,a,,\"exit status 3: a, b\",0.25,\"a, \"\"b\"\"\"\n"
+                    "2,waiting,,,,0,0.0,,,,1.0,sgd\n");
     free(text);
 }

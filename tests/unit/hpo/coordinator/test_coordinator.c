@@ -27,6 +27,8 @@ struct sweep {
     int status;         /* its exit status: what coordinator_run() returned */
     struct strbuf sent; /* by the coordinator: "KIND LEASE SEQ|" per message */
     int64_t lease;      /* of the last WIRE_RUN */
+    int64_t instance;   /* of the last WIRE_REQUIREMENTS */
+    int64_t served;     /* the instance that a hello names; 0: none */
     int slots;          /* of this worker */
     int64_t running;    /* the lease that a hello names; 0: none */
     bool drained;       /* WIRE_DRAIN arrived */
@@ -92,6 +94,7 @@ static void send_message(struct sweep *t, enum wire_kind kind, int64_t lease, in
                          json_t *data)
 {
     struct wire_msg m = {.kind = kind, .lease = lease, .seq = seq, .data = data};
+    m.instance = seq ? t->instance : kind == WIRE_HELLO ? t->served : 0;
     transport_client_send(t->client, &m);
     wire_msg_clear(&m);
 }
@@ -111,6 +114,8 @@ static void on_message(void *arg, const struct wire_msg *m)
     struct sweep *t = arg;
     strbuf_printf(&t->sent, "%s %lld %lld|", wire_kind_name(m->kind), (long long)m->lease,
                   (long long)m->seq);
+    if (m->kind == WIRE_REQUIREMENTS)
+        t->instance = m->instance;
     if (m->kind == WIRE_RUN)
         t->lease = m->lease;
     t->drained |= m->kind == WIRE_DRAIN;
@@ -192,9 +197,10 @@ static void open_client(struct sweep *t)
         FAIL("%s", e.text);
 }
 
-static void sweep_open(struct sweep *t, const char *file)
+/* `served`: as t->served. */
+static void sweep_open_after(struct sweep *t, const char *file, int64_t served)
 {
-    *t = (struct sweep){.slots = 1};
+    *t = (struct sweep){.slots = 1, .served = served};
     strcpy(t->root, "/tmp/test_coord.XXXXXX");
     CHECK(mkdtemp(t->root));
     start_coordinator(t, file);
@@ -205,7 +211,13 @@ static void sweep_open(struct sweep *t, const char *file)
     uv_timer_start(&t->poll, on_poll, 5, 5);
     UNTIL(t, (t->endpoint = read_endpoint(t)) || t->ended);
     open_client(t);
-    UNTIL(t, sent(t, "requirements 0 0|"));
+    UNTIL(t, sent(t, "requirements 0 0|") || sent(t, "foreign 0 0|"));
+}
+
+static void sweep_open(struct sweep *t, const char *file)
+{
+    sweep_open_after(t, file, 0);
+    CHECK(t->instance > 0);
 }
 
 /* Awaits the coordinator's end. */
@@ -391,4 +403,61 @@ TEST(a_coordinator_whose_store_cannot_be_written_is_not_opened)
     CHECK_HAS(e.text, "an earlier write failed");
     AUTO(free) char *command = xasprintf("rm -r %s", t.root);
     CHECK_INT(system(command), 0);
+}
+
+/* ---- another sweep of the same name --------------------------------------------------------- */
+
+TEST(a_worker_of_another_sweep_is_refused_and_may_begin_anew_with_its_id)
+{
+    struct sweep t;
+    sweep_open_after(&t, two_trials, 12345);
+    CHECK_STR(strbuf_str(&t.sent), "foreign 0 0|");
+    t.served = 0;
+    transport_client_close(t.client);
+    clear_sent(&t);
+    open_client(&t); /* its connections are counted from 1 again */
+    UNTIL(&t, sent(&t, "requirements 0 0|"));
+    int64_t first = run_trial(&t, 0, 0.5);
+    (void)run_trial(&t, first, 0.25);
+    UNTIL(&t, t.drained);
+    sweep_close(&t, 0);
+}
+
+TEST(results_of_another_sweep_are_neither_stored_nor_acknowledged)
+{
+    struct sweep t;
+    sweep_open(&t, two_trials);
+    UNTIL(&t, t.lease > 0);
+    int64_t own = t.instance;
+    t.instance = own ^ 2;
+    send_report(&t, t.lease, 1, -9);
+    send_done(&t, t.lease, 2);
+    t.instance = own;
+    int64_t first = run_trial(&t, 0, 0.5);
+    (void)run_trial(&t, first, 0.25);
+    UNTIL(&t, t.drained);
+    AUTO(free) char *trials = stored_trials(&t);
+    CHECK_STR(trials, "done 0.25, done 0.5, ");
+    sweep_close(&t, 0);
+}
+
+TEST(the_next_coordinator_of_a_sweep_is_of_the_same_instance)
+{
+    struct sweep t;
+    sweep_open(&t, two_trials);
+    UNTIL(&t, t.lease > 0);
+    t.served = t.instance;
+    t.lease = t.instance = 0;
+    CHECK_INT(kill(t.coordinator, SIGKILL), 0);
+    UNTIL(&t, t.ended);
+    transport_client_close(t.client); /* no thread may run when the next one is forked */
+    clear_sent(&t);
+    start_coordinator(&t, two_trials);
+    open_client(&t);
+    UNTIL(&t, t.instance > 0);
+    CHECK(t.instance == t.served);
+    int64_t first = run_trial(&t, 0, 0.5);
+    (void)run_trial(&t, first, 0.25);
+    UNTIL(&t, t.drained);
+    sweep_close(&t, 0);
 }

@@ -181,13 +181,18 @@ TEST(words_are_quoted_for_a_shell)
 TEST(the_help_with_a_metric_can_be_pasted)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    progress_text_metric_help(&b, "val loss", "it's val loss: 0.5",
-                              "it's val loss:[ \t]*([0-9.]+)");
+    struct spec_metric metric = {.name = (char *)"val loss"};
+    struct progress_text_metric m = {.metric = &metric,
+                                     .line = "it's val loss: 0.5",
+                                     .pattern = "it's val loss:[ \t]*([0-9.]+)"};
+    progress_text_metric_help(&b, &m);
     CHECK_HAS(strbuf_str(&b), "    it's val loss: 0.5\n");
     CHECK_HAS(strbuf_str(&b),
               "    metric: {name: 'val loss', pattern: 'it''s val loss:[ \t]*([0-9.]+)'}");
     strbuf_reset(&b);
-    progress_text_metric_help(&b, "loss", NULL, NULL);
+    metric.name = (char *)"loss";
+    m = (struct progress_text_metric){.metric = &metric};
+    progress_text_metric_help(&b, &m);
     CHECK_STR(strbuf_str(&b),
               "a trial reports 'loss' in one of three ways:\n"
               "    metric: {name: 'loss', pattern: 'loss: *([-+.0-9eE]+)'}    in the "
@@ -195,4 +200,66 @@ TEST(the_help_with_a_metric_can_be_pasted)
               "    print(json.dumps({\"loss\": value}))    in the program\n"
               "    drover.report({\"loss\": value})    in the program, after import "
               "drover\n");
+}
+
+TEST(the_help_with_a_metric_keeps_what_the_sweep_file_says_of_it)
+{
+    AUTO(json) json_t *others = json_pack("{s:f, s:f}", "accuracy", 0.5, "val/acc", 0.4);
+    AUTO(strbuf) struct strbuf b = {0};
+    const struct spec_metric metric = {
+        .name = (char *)"acc", .maximize = true, .has_target = true, .target = 0.5};
+    struct progress_text_metric m = {.metric = &metric, .line = "acc=1", .pattern = "^acc=(.*)"};
+    progress_text_metric_help(&b, &m);
+    CHECK_HAS(strbuf_str(&b), "    metric: {name: 'acc', goal: maximize, target: 0.5, pattern: "
+                              "'^acc=(.*)'}    in the sweep file\n");
+    m.listed = true;
+    strbuf_reset(&b);
+    progress_text_metric_help(&b, &m);
+    CHECK_HAS(strbuf_str(&b), "    - {name: 'acc', goal: maximize, target: 0.5, pattern: "
+                              "'^acc=(.*)'}    in `metrics` of the sweep file\n");
+    m = (struct progress_text_metric){.metric = &metric, .others = others};
+    strbuf_reset(&b);
+    progress_text_metric_help(&b, &m);
+    CHECK_HAS(strbuf_str(&b), "    metric: {name: 'accuracy', goal: maximize, target: 0.5}    in");
+    CHECK_HAS(strbuf_str(&b), "    metric: {name: 'val/acc', goal: maximize, target: 0.5}    in");
+    CHECK(!strstr(strbuf_str(&b), "pattern"));
+    m = (struct progress_text_metric){
+        .metric = &metric, .line = "acc=1", .pattern = "^acc=(.*)", .on_stderr = true};
+    strbuf_reset(&b);
+    progress_text_metric_help(&b, &m);
+    CHECK_HAS(strbuf_str(&b), "this line of its stderr looks like the metric, but metrics are read "
+                              "from stdout only:\n    acc=1\n");
+    CHECK_HAS(strbuf_str(&b), "file=sys.stdout");
+}
+
+TEST(arguments_that_the_program_does_not_understand_name_the_command)
+{
+    static const struct {
+        const char *says, *macro;
+    } cases[] = {
+        {"t.py: error: argument --amp: ignored explicit argument 'True'",
+         "${args_no_boolean_flags}"},
+        {"Error: Option '--amp' does not take a value.", "${args_no_boolean_flags}"},
+        {"./t: option '--amp' doesn't allow an argument", "${args_no_boolean_flags}"},
+        {"t.py: error: unrecognized arguments: --lr=0.1", "${args_no_hyphens}"},
+        {"Could not override 'lr'.\nTo append to your config use +lr=0.1", "${args_append_hydra}"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        AUTO(strbuf) struct strbuf b = {0};
+        AUTO(free)
+        char *standard = xasprintf(
+            "\n    command: ['${env}', '${interpreter}', '${program}', '%s']\n", cases[i].macro);
+        AUTO(free) char *own = xasprintf("\n    command: ['./it''s', '%s', 'x']\n", cases[i].macro);
+        progress_text_command_help(&b, NULL, cases[i].says);
+        CHECK_HAS(strbuf_str(&b), standard);
+        strbuf_reset(&b);
+        progress_text_command_help(&b, (char *[]){"./it's", "${args_no_equals}", "x", NULL},
+                                   cases[i].says);
+        CHECK_HAS(strbuf_str(&b), own);
+        strbuf_reset(&b);
+        progress_text_command_help(&b, (char *[]){"./t", (char *)cases[i].macro, NULL},
+                                   cases[i].says);
+        progress_text_command_help(&b, NULL, "another error");
+        CHECK_INT(b.len, 0);
+    }
 }

@@ -141,6 +141,27 @@ TEST(the_posterior_is_that_of_the_textbook)
     CHECK_NEAR(var, want_var, 1e-9);
 }
 
+TEST(its_skill_is_that_of_leaving_each_value_out)
+{
+    double p[11], error = 0, spread = 0, sum = 0;
+    set_points(5);
+    set_params(p);
+    AUTO(gp) struct gp *all = grown(p, (size_t[]){N}, 1);
+    for (int i = 0; i < N; i++)
+        sum += y[i];
+    for (int i = 0; i < N; i++) {
+        double own = noise[i], mean = 0, var = 0;
+        noise[i] = 1e9; /* the value counts for nothing */
+        AUTO(gp) struct gp *rest = grown(p, (size_t[]){N}, 1);
+        gp_predict(rest, &(struct kernel_points){x + i, 1, N}, &mean, &var, NULL, NULL);
+        noise[i] = own;
+        error += pow(y[i] - mean, 2);
+        spread += pow(y[i] - (sum - y[i]) / (N - 1), 2);
+    }
+    CHECK(gp_skill(all, y) > 0.3 && gp_skill(all, y) < 0.99);
+    CHECK_NEAR(gp_skill(all, y), 1 - error / spread, 0.01); /* m stays, there it does not */
+}
+
 TEST(grown_row_by_row_it_is_the_same_as_at_once)
 {
     double p[11], mean[2][N], var[2][N];

@@ -4,44 +4,7 @@
 #include "hpo/samplers/sampler.h"
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
-#include "tests/unit/kit_sampler.h"
-#include "tests/unit/kit_trials.h"
-
-static const struct sampler_objective minimise = {.metric = "y"};
-
-struct run {
-    struct space *space;
-    struct sampler_task task;
-    struct sampler *sampler;
-};
-
-static void begin(struct run *w, const char *space, const char *rules, uint64_t seed)
-{
-    w->space = kit_space(space, rules);
-    w->task = (struct sampler_task){
-        .space = w->space, .seed = seed, .objectives = &minimise, .objective_count = 1};
-    w->sampler = sampler_new(kit_sampler("bayes"), &w->task);
-}
-
-static void end(struct run *w)
-{
-    sampler_free(w->sampler);
-    space_free(w->space);
-    kit_clear();
-}
-
-static json_t *next(struct sampler *s)
-{
-    struct trial_view v = kit_view();
-    return sampler_next(s, &v);
-}
-
-/* The next trial; NULL: exhausted. */
-static struct trial *ask(struct run *w)
-{
-    json_t *p = next(w->sampler);
-    return p ? kit_add(p) : NULL;
-}
+#include "tests/unit/kit_bayes.h"
 
 static void check_same(const json_t *got, const json_t *want, const char *what, uint64_t seed)
 {
@@ -78,18 +41,18 @@ static double loss(const json_t *p)
 TEST(the_same_seed_and_the_same_tells_give_the_same_asks)
 {
     static json_t *first[30];
-    struct run w;
+    struct kit_bayes w;
     for (int round = 0; round < 2; round++) {
-        begin(&w, mixed, NULL, 5);
+        kit_bayes_begin(&w, mixed, NULL, 5);
         for (int i = 0; i < 30; i++) {
-            const struct trial *t = ask(&w);
+            const struct trial *t = kit_bayes_ask(&w);
             if (round == 1)
                 check_same(t->params, first[i], "a second run", 5);
             else
                 first[i] = json_incref(t->params);
             kit_done(kit_trials[i], loss(t->params));
         }
-        end(&w);
+        kit_bayes_end(&w);
     }
     for (int i = 0; i < 30; i++)
         json_decref(first[i]);
@@ -97,34 +60,34 @@ TEST(the_same_seed_and_the_same_tells_give_the_same_asks)
 
 TEST(another_seed_gives_other_asks)
 {
-    struct run a, b;
+    struct kit_bayes a, b;
     int same = 0;
-    begin(&a, plane, NULL, 5);
-    begin(&b, plane, NULL, 6);
+    kit_bayes_begin(&a, plane, NULL, 5);
+    kit_bayes_begin(&b, plane, NULL, 6);
     for (int i = 0; i < 20; i++) {
-        AUTO(json) json_t *other = next(b.sampler);
-        struct trial *t = ask(&a);
+        AUTO(json) json_t *other = kit_bayes_next(b.sampler);
+        struct trial *t = kit_bayes_ask(&a);
         same += json_equal(t->params, other);
         kit_done(t, pow(kit_number(t->params, "x"), 2));
     }
     CHECK(same < 10); /* both know where the best must be */
-    end(&a);
-    end(&b);
+    kit_bayes_end(&a);
+    kit_bayes_end(&b);
 }
 
 TEST(other_tells_give_other_asks)
 {
-    struct run w;
+    struct kit_bayes w;
     json_t *p[2];
     for (int round = 0; round < 2; round++) {
-        begin(&w, plane, NULL, 5);
+        kit_bayes_begin(&w, plane, NULL, 5);
         for (int i = 0; i < 9; i++) {
-            struct trial *t = ask(&w);
+            struct trial *t = kit_bayes_ask(&w);
             double off = kit_number(t->params, "x") - (round ? -2 : 7);
             kit_done(t, off * off);
         }
-        p[round] = next(w.sampler);
-        end(&w);
+        p[round] = kit_bayes_next(w.sampler);
+        kit_bayes_end(&w);
     }
     CHECK(!json_equal(p[0], p[1]));
     CHECK(kit_number(p[0], "x") > kit_number(p[1], "x"));
@@ -135,11 +98,11 @@ TEST(other_tells_give_other_asks)
 TEST(asking_which_trial_is_best_changes_no_ask)
 {
     static json_t *first[25];
-    struct run w;
+    struct kit_bayes w;
     for (int round = 0; round < 2; round++) {
-        begin(&w, plane, NULL, 5);
+        kit_bayes_begin(&w, plane, NULL, 5);
         for (int i = 0; i < 25; i++) {
-            struct trial *t = ask(&w);
+            struct trial *t = kit_bayes_ask(&w);
             struct trial_view v = kit_view();
             if (round == 0)
                 first[i] = json_incref(t->params);
@@ -149,7 +112,7 @@ TEST(asking_which_trial_is_best_changes_no_ask)
                 sampler_best(w.sampler, &v);
             kit_done(t, sin(kit_number(t->params, "x")) + (i % 5 == 0));
         }
-        end(&w);
+        kit_bayes_end(&w);
     }
     for (int i = 0; i < 25; i++)
         json_decref(first[i]);
@@ -158,13 +121,13 @@ TEST(asking_which_trial_is_best_changes_no_ask)
 TEST(asking_what_it_expects_tells_the_function_and_changes_no_ask)
 {
     static json_t *first[25];
-    struct run w;
+    struct kit_bayes w;
     for (int round = 0; round < 2; round++) {
-        begin(&w, plane, NULL, 5);
+        kit_bayes_begin(&w, plane, NULL, 5);
         double u[2] = {0.5, 0.5}, earlier = 0; /* the point of the last trial, and its loss */
         CHECK_INT(space_dims(w.space), 2);
         for (int i = 0; i < 25; i++) {
-            struct trial *t = ask(&w);
+            struct trial *t = kit_bayes_ask(&w);
             struct trial_view v = kit_view();
             struct sampler_prediction p;
             if (round == 0)
@@ -181,7 +144,7 @@ TEST(asking_what_it_expects_tells_the_function_and_changes_no_ask)
             earlier = pow(kit_number(t->params, "x"), 2);
             kit_done(t, earlier);
         }
-        end(&w);
+        kit_bayes_end(&w);
     }
     for (int i = 0; i < 25; i++)
         json_decref(first[i]);
@@ -210,10 +173,10 @@ struct plan { /* a search that is restarted at each trial */
 
 static void check_restarts(const struct plan *plan)
 {
-    struct run w;
+    struct kit_bayes w;
     struct rng r;
     AUTO(json) json_t *saved = NULL;
-    begin(&w, mixed, NULL, plan->seed);
+    kit_bayes_begin(&w, mixed, NULL, plan->seed);
     rng_seed(&r, plan->seed, 77);
     while (kit_count < plan->trials) {
         size_t running = 0, which = rng_below(&r, plan->batch), at = 0;
@@ -222,8 +185,8 @@ static void check_restarts(const struct plan *plan)
         if (running < plan->batch) {
             AUTO(sampler) struct sampler *again = sampler_new(kit_sampler("bayes"), &w.task);
             sampler_restore(again, saved);
-            AUTO(json) json_t *p = next(again);
-            const struct trial *t = ask(&w);
+            AUTO(json) json_t *p = kit_bayes_next(again);
+            const struct trial *t = kit_bayes_ask(&w);
             check_same(p, t->params, "restored", plan->seed);
             json_t *news = sampler_save(w.sampler);
             if (news) { /* as a store keeps it */
@@ -240,7 +203,7 @@ static void check_restarts(const struct plan *plan)
                 advance(kit_trials[i], &r, plan->pruned);
     }
     CHECK(saved != NULL);
-    end(&w);
+    kit_bayes_end(&w);
 }
 
 enum { RESTARTS = KIT_SEEDS > 1 ? 40 : 20 };
@@ -273,22 +236,22 @@ TEST(what_was_learnt_elsewhere_is_ignored_where_it_makes_no_sense)
         "{'models':[null]}",
         "{'models':[{'n':9,'warp':0,'params':[[1],[2]]}]}",
     };
-    struct run w;
-    begin(&w, mixed, NULL, 4);
+    struct kit_bayes w;
+    kit_bayes_begin(&w, mixed, NULL, 4);
     for (int i = 0; i < 15; i++) {
-        struct trial *t = ask(&w);
+        struct trial *t = kit_bayes_ask(&w);
         kit_done(t, loss(t->params));
     }
     AUTO(sampler) struct sampler *fresh = sampler_new(kit_sampler("bayes"), &w.task);
-    AUTO(json) json_t *want = next(fresh);
+    AUTO(json) json_t *want = kit_bayes_next(fresh);
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         AUTO(json) json_t *learnt = kit_json(bad[i]);
         AUTO(sampler) struct sampler *s = sampler_new(kit_sampler("bayes"), &w.task);
         sampler_restore(s, learnt);
-        AUTO(json) json_t *p = next(s);
+        AUTO(json) json_t *p = kit_bayes_next(s);
         check_same(p, want, bad[i], 4);
     }
-    end(&w);
+    kit_bayes_end(&w);
 }
 
 /* ---- finite spaces -------------------------------------------------------------------------- */
@@ -308,9 +271,9 @@ static double small_loss(const json_t *p)
 /* Exhausts `small` with `batch` trials at once; each point `repeats` times. */
 static void check_exhausts(uint64_t seed, size_t batch, int repeats)
 {
-    struct run w;
+    struct kit_bayes w;
     AUTO(json) json_t *times = json_object();
-    begin(&w, small, NULL, seed);
+    kit_bayes_begin(&w, small, NULL, seed);
     sampler_free(w.sampler);
     w.task.repeats = repeats;
     w.task.batch = (int)batch;
@@ -318,7 +281,7 @@ static void check_exhausts(uint64_t seed, size_t batch, int repeats)
     CHECK_INT(space_count(w.space), 24);
     size_t ended = 0, all = 24 * (size_t)repeats;
     while (kit_count < all) {
-        const struct trial *t = ask(&w);
+        const struct trial *t = kit_bayes_ask(&w);
         CHECK(t != NULL);
         AUTO(free) char *key = distribution_key(t->params);
         json_int_t before = json_integer_value(json_object_get(times, key));
@@ -328,12 +291,12 @@ static void check_exhausts(uint64_t seed, size_t batch, int repeats)
         for (; kit_count - ended >= batch; ended++)
             kit_done(kit_trials[ended], small_loss(kit_trials[ended]->params));
     }
-    CHECK(!ask(&w) && !ask(&w));
+    CHECK(!kit_bayes_ask(&w) && !kit_bayes_ask(&w));
     CHECK_INT(json_object_size(times), 24);
     for (; ended < kit_count; ended++)
         kit_done(kit_trials[ended], 1);
-    CHECK(!ask(&w));
-    end(&w);
+    CHECK(!kit_bayes_ask(&w));
+    kit_bayes_end(&w);
 }
 
 TEST(twenty_four_points_come_once_each_then_none_one_at_a_time_or_eight)
@@ -351,24 +314,25 @@ TEST(with_repeats_of_two_each_point_comes_twice_then_none)
 
 TEST(larger_spaces_end_too)
 {
-    struct run w;
-    begin(&w,
-          "[{'name':'a','type':'int','low':1,'high':60},{'name':'b','type':'cat','choices':"
-          "[1,2,4]}]",
-          "['a * b <= 60']", 3);
+    struct kit_bayes w;
+    kit_bayes_begin(
+        &w,
+        "[{'name':'a','type':'int','low':1,'high':60},{'name':'b','type':'cat','choices':"
+        "[1,2,4]}]",
+        "['a * b <= 60']", 3);
     size_t all = (size_t)space_count(w.space);
     CHECK_INT(all, 60 + 30 + 15);
     AUTO(json) json_t *seen = json_object();
     for (size_t i = 0; i < all; i++) {
-        struct trial *t = ask(&w);
+        struct trial *t = kit_bayes_ask(&w);
         CHECK(t != NULL);
         AUTO(free) char *key = distribution_key(t->params);
         CHECK(!json_object_get(seen, key));
         json_object_set_new(seen, key, json_true());
         kit_done(t, fabs(kit_number(t->params, "a") - 20));
     }
-    CHECK(!ask(&w));
-    end(&w);
+    CHECK(!kit_bayes_ask(&w));
+    kit_bayes_end(&w);
 }
 
 TEST(spaces_of_one_point_and_of_constants_are_one_trial)
@@ -378,27 +342,27 @@ TEST(spaces_of_one_point_and_of_constants_are_one_trial)
                                          "{'a':{'value':3},'b':{'value':'text'}}",
                                          "{'a':{'values':[2,2]},'b':{'values':[1]}}"};
     for (size_t i = 0; i < COUNT_OF(spaces); i++) {
-        struct run w;
-        begin(&w, spaces[i], NULL, 1);
-        struct trial *t = ask(&w);
+        struct kit_bayes w;
+        kit_bayes_begin(&w, spaces[i], NULL, 1);
+        struct trial *t = kit_bayes_ask(&w);
         CHECK(t != NULL);
-        CHECK(!ask(&w));
+        CHECK(!kit_bayes_ask(&w));
         kit_done(t, 1);
-        CHECK(!ask(&w));
-        end(&w);
+        CHECK(!kit_bayes_ask(&w));
+        kit_bayes_end(&w);
     }
 }
 
 TEST(of_a_million_billion_countable_points_none_comes_twice)
 {
-    struct run w;
-    begin(&w,
-          "[{'name':'a','type':'int','low':1,'high':100000000},"
-          "{'name':'b','type':'int','low':1,'high':10000000}]",
-          NULL, 2);
+    struct kit_bayes w;
+    kit_bayes_begin(&w,
+                    "[{'name':'a','type':'int','low':1,'high':100000000},"
+                    "{'name':'b','type':'int','low':1,'high':10000000}]",
+                    NULL, 2);
     CHECK_NEAR(space_count(w.space), 1e15, 0);
     for (int i = 0; i < 40; i++) {
-        struct trial *t = ask(&w);
+        struct trial *t = kit_bayes_ask(&w);
         CHECK(t != NULL);
         for (int k = 0; k < i; k++)
             CHECK(!json_equal(kit_trials[k]->params, t->params));
@@ -409,18 +373,18 @@ TEST(of_a_million_billion_countable_points_none_comes_twice)
     for (size_t i = 0; i < kit_count; i++)
         best = fmin(best, trial_value(kit_trials[i], false));
     CHECK(best < 1e-4);
-    end(&w);
+    kit_bayes_end(&w);
 }
 
 /* ---- constraints ---------------------------------------------------------------------------- */
 
 TEST(only_active_parameters_are_given_and_all_of_them)
 {
-    struct run w;
-    begin(&w, mixed, NULL, 9);
+    struct kit_bayes w;
+    kit_bayes_begin(&w, mixed, NULL, 9);
     int kinds[3] = {0};
     for (int i = 0; i < 45; i++) {
-        struct trial *t = ask(&w);
+        struct trial *t = kit_bayes_ask(&w);
         const char *m = kit_text(t->params, "m");
         double d = kit_number(t->params, "d");
         bool svm = *m == 's', deep = !svm && d >= 3 && d <= 5;
@@ -432,20 +396,20 @@ TEST(only_active_parameters_are_given_and_all_of_them)
         kit_done(t, loss(t->params));
     }
     CHECK(kinds[0] > 0 && kinds[1] > kinds[0] && kinds[1] > kinds[2]);
-    end(&w);
+    kit_bayes_end(&w);
 }
 
 TEST(constraints_hold_over_sixty_asks_also_where_the_best_is_forbidden)
 {
-    struct run w;
-    begin(&w,
-          "[{'name':'x','type':'float','low':0,'high':1},"
-          "{'name':'y','type':'float','low':0,'high':1},"
-          "{'name':'n','type':'int','low':1,'high':64,'log':true}]",
-          "['x + y <= 0.8', 'n * x < 12']", 4);
+    struct kit_bayes w;
+    kit_bayes_begin(&w,
+                    "[{'name':'x','type':'float','low':0,'high':1},"
+                    "{'name':'y','type':'float','low':0,'high':1},"
+                    "{'name':'n','type':'int','low':1,'high':64,'log':true}]",
+                    "['x + y <= 0.8', 'n * x < 12']", 4);
     double best = INFINITY;
     for (int i = 0; i < 60; i++) {
-        struct trial *t = ask(&w);
+        struct trial *t = kit_bayes_ask(&w);
         double x = kit_number(t->params, "x"), y = kit_number(t->params, "y");
         double n = kit_number(t->params, "n");
         CHECK(x + y <= 0.8 && n * x < 12);
@@ -461,7 +425,7 @@ TEST(constraints_hold_over_sixty_asks_also_where_the_best_is_forbidden)
                                     pow(log2(n) - 6, 2) / 36);
     printf("# best %.5f, known %.5f\n", best, known);
     CHECK(best < known + 0.005);
-    end(&w);
+    kit_bayes_end(&w);
 }
 
 /* ---- odd objectives ------------------------------------------------------------------------- */
@@ -474,7 +438,7 @@ static double seconds(void)
 }
 
 /* All are different, and each is in the space. */
-static void check_distinct(const struct run *w)
+static void check_distinct(const struct kit_bayes *w)
 {
     for (size_t i = 0; i < kit_count; i++) {
         double u[8];
@@ -487,27 +451,27 @@ static void check_distinct(const struct run *w)
 
 TEST(a_constant_objective_still_gets_new_points)
 {
-    struct run w;
-    begin(&w, plane, NULL, 1);
+    struct kit_bayes w;
+    kit_bayes_begin(&w, plane, NULL, 1);
     double far = 0;
     for (int i = 0; i < 40; i++) {
-        struct trial *t = ask(&w);
+        struct trial *t = kit_bayes_ask(&w);
         kit_done(t, 42);
         far = fmax(far, fabs(kit_number(t->params, "x") - kit_number(kit_trials[0]->params, "x")));
     }
     check_distinct(&w);
     CHECK(far > 5);
-    end(&w);
+    kit_bayes_end(&w);
 }
 
 TEST(where_values_are_nan_is_learnt_and_left)
 {
-    struct run w;
-    begin(&w, plane, NULL, 2);
+    struct kit_bayes w;
+    kit_bayes_begin(&w, plane, NULL, 2);
     int late = 0;
     double best = INFINITY;
     for (int i = 0; i < 50; i++) {
-        struct trial *t = ask(&w);
+        struct trial *t = kit_bayes_ask(&w);
         double x = kit_number(t->params, "x"), y = kit_number(t->params, "y");
         bool bad = x > 4; /* although the loss would be better there */
         late += bad && i >= 20;
@@ -517,22 +481,22 @@ TEST(where_values_are_nan_is_learnt_and_left)
     printf("# %d of the last 30 failed; best %.3f, where 4 is the least\n", late, best);
     check_distinct(&w);
     CHECK(late <= 10 && best < 25);
-    end(&w);
+    kit_bayes_end(&w);
 }
 
 TEST(though_all_trials_fail_new_points_come)
 {
-    struct run w;
-    begin(&w, mixed, NULL, 3);
+    struct kit_bayes w;
+    kit_bayes_begin(&w, mixed, NULL, 3);
     for (int i = 0; i < 40; i++)
-        kit_end(ask(&w), i % 2 ? TRIAL_FAILED : TRIAL_OOM);
+        kit_end(kit_bayes_ask(&w), i % 2 ? TRIAL_FAILED : TRIAL_OOM);
     check_distinct(&w);
     for (int i = 0; i < 10; i++) { /* then trials begin to succeed */
-        struct trial *t = ask(&w);
+        struct trial *t = kit_bayes_ask(&w);
         kit_done(t, loss(t->params));
     }
     check_distinct(&w);
-    end(&w);
+    kit_bayes_end(&w);
 }
 
 TEST(values_of_any_size_that_a_float_has_are_searched_alike)
@@ -540,27 +504,27 @@ TEST(values_of_any_size_that_a_float_has_are_searched_alike)
     static const double scales[] = {1e-30, 1, 1e38};
     double best[COUNT_OF(scales)];
     for (size_t s = 0; s < COUNT_OF(scales); s++) {
-        struct run w;
-        begin(&w, plane, NULL, 4);
+        struct kit_bayes w;
+        kit_bayes_begin(&w, plane, NULL, 4);
         best[s] = INFINITY;
         for (int i = 0; i < 25; i++) {
-            struct trial *t = ask(&w);
+            struct trial *t = kit_bayes_ask(&w);
             double v =
                 pow(kit_number(t->params, "x") - 2, 2) + pow(kit_number(t->params, "y") - 7, 2);
             kit_done(t, scales[s] * v);
             best[s] = fmin(best[s], v);
         }
-        end(&w);
+        kit_bayes_end(&w);
         CHECK(best[s] < 0.01);
     }
 }
 
 TEST(a_thousand_pending_trials_do_not_stop_the_asks)
 {
-    struct run w;
-    begin(&w, plane, NULL, 5);
+    struct kit_bayes w;
+    kit_bayes_begin(&w, plane, NULL, 5);
     for (int i = 0; i < 20; i++) {
-        struct trial *t = ask(&w);
+        struct trial *t = kit_bayes_ask(&w);
         kit_done(t, pow(kit_number(t->params, "x"), 2));
     }
     struct rng r;
@@ -570,8 +534,8 @@ TEST(a_thousand_pending_trials_do_not_stop_the_asks)
         kit_add(json_pack("{s:f,s:f}", "x", 15 * rng_unit(&r) - 5, "y", 15 * rng_unit(&r)));
     double start = seconds();
     for (int i = 0; i < 5; i++)
-        CHECK(ask(&w) != NULL);
+        CHECK(kit_bayes_ask(&w) != NULL);
     printf("# %.0f ms each\n", 1e3 * (seconds() - start) / 5);
     check_distinct(&w);
-    end(&w);
+    kit_bayes_end(&w);
 }

@@ -69,7 +69,7 @@ static void fill(const struct space *sp, int n)
     }
 }
 
-TEST(importances_are_named_add_up_to_one_and_come_largest_first)
+TEST(importances_are_named_and_come_largest_first)
 {
     AUTO(space) struct space *sp = space(model);
     fill(sp, MAX);
@@ -83,7 +83,7 @@ TEST(importances_are_named_add_up_to_one_and_come_largest_first)
         last = json_real_value(v);
         sum += last;
     }
-    CHECK_NEAR(sum, 1, 1e-12);
+    CHECK_NEAR(sum, 1, 0.05); /* there is nearly no interaction */
     CHECK_STR(json_object_iter_key(json_object_iter(j)), "lr");
     CHECK(json_real_value(json_object_get(j, "lr")) > 0.8);
     CHECK(json_real_value(json_object_get(j, "width")) < 0.1);
@@ -105,6 +105,8 @@ TEST(an_interval_contains_its_share_and_is_the_same_each_time)
         double share = json_real_value(json_array_get(v, 0)),
                low = json_real_value(json_array_get(v, 1)),
                high = json_real_value(json_array_get(v, 2));
+        const json_t *best = json_array_get(v, 5);
+        CHECK_INT(json_array_size(best), strcmp(name, "kind") == 0 ? 1 : 2);
         CHECK_NEAR(share, json_real_value(json_object_get(shares, name)), 0);
         CHECK(0 <= low && low <= share && share <= high && high <= 1);
         CHECK(high > low);
@@ -116,22 +118,21 @@ TEST(an_interval_contains_its_share_and_is_the_same_each_time)
     clear();
 }
 
-TEST(what_is_best_depends_on_the_goal)
+TEST(the_best_range_depends_on_the_goal)
 {
     AUTO(space)
-    struct space *sp = space("[{\"name\":\"x\",\"type\":\"int\",\"low\":0,\"high\":9},"
-                             "{\"name\":\"y\",\"type\":\"int\",\"low\":0,\"high\":9}]");
-    for (int i = 0; i < 100; i++) {
-        int x = i / 10, y = i % 10;
-        AUTO(json) json_t *p = json_pack("{s:i,s:i}", "x", x, "y", y);
-        /* small losses come from a small x, large ones from a large y */
-        AUTO(free) char *values = xasprintf("{\"loss\":%d}", x < 2 ? x : y > 7 ? 90 + y : 50);
+    struct space *sp = space("[{\"name\":\"x\",\"type\":\"int\",\"low\":0,\"high\":99}]");
+    for (int i = 0; i < 50; i++) {
+        AUTO(json) json_t *p = json_pack("{s:i}", "x", 2 * i);
+        AUTO(free) char *values = xasprintf("{\"loss\":%d}", i * i);
         add(p, TRIAL_DONE, values);
     }
-    AUTO(json) json_t *low = sweep_analysis_importance(sp, &loss, &view);
-    AUTO(json) json_t *high = sweep_analysis_importance(sp, &accuracy, &view);
-    CHECK(json_real_value(json_object_get(low, "x")) > 0.9);
-    CHECK(json_real_value(json_object_get(high, "y")) > 0.5);
+    AUTO(json) json_t *low = sweep_analysis_importance_ranges(sp, &loss, &view, 2);
+    AUTO(json) json_t *high = sweep_analysis_importance_ranges(sp, &accuracy, &view, 2);
+    const json_t *at = json_array_get(json_object_get(low, "x"), 5);
+    CHECK(json_integer_value(json_array_get(at, 1)) < 20);
+    at = json_array_get(json_object_get(high, "x"), 5);
+    CHECK(json_integer_value(json_array_get(at, 0)) > 90);
     clear();
 }
 
@@ -175,7 +176,7 @@ TEST(parameters_that_the_space_does_not_have_do_not_count)
         add(p, TRIAL_DONE, values);
     }
     AUTO(json) json_t *j = sweep_analysis_importance(sp, &loss, &view);
-    CHECK_NEAR(json_real_value(json_object_get(j, "x")), 1, 0);
+    CHECK_NEAR(json_real_value(json_object_get(j, "x")), 1, 0.01);
     clear();
 }
 

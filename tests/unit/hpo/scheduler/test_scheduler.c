@@ -53,22 +53,51 @@ TEST(value_last_takes_the_last_and_maximize_the_highest)
     CHECK_NEAR(json_number_value(json_object_get(t, "value")), 0.2, 0);
 }
 
-TEST(a_report_that_comes_twice_is_stored_once)
+TEST(a_step_that_comes_again_counts_as_a_further_report_and_is_said_once)
 {
     start_with(ONE);
     hello("a", "{\"slots\":1}");
-    report(1, "{\"step\":1,\"loss\":3,\"acc\":1}");
-    report(1, "{\"step\":2,\"loss\":2}");
-    report(1, "{\"step\":1,\"loss\":3,\"acc\":1}");
-    CHECK_STR(gave(), "|");
-    report(1, "{\"step\":2,\"loss\":2}");
-    CHECK_STR(gave(), "|");
-    report(1, "{\"step\":2,\"acc\":0.5}"); /* another metric of a known step */
-    CHECK_INT(out.record_count, 1);
-    report(1, "{\"step\":2,\"loss\":2.5}"); /* a corrected value */
-    CHECK_INT(out.record_count, 1);
+    report(1, "{\"step\":1,\"loss\":2,\"acc\":1}");
+    report(1, "{\"step\":2,\"loss\":3}");
+    report(1, "{\"step\":1,\"acc\":0.5}"); /* only the metric's own steps are looked at */
+    report(1, "{\"step\":2,\"loss\":3}");  /* changes nothing */
+    CHECK_INT(out.action_count, 0);
+    report(1, "{\"step\":1,\"loss\":4}");
+    CHECK_STR(gave(),
+              "REPORT 0/1 {\"step\":1,\"values\":{\"loss\":4}}; | NOTICE - -1/0 trial 0 "
+              "reports 'loss' again at step 1: its best and its last value are those of all "
+              "reports, its curve has the newest report of each step; report steps that "
+              "increase to keep all points;");
+    report(1, "{\"step\":1,\"loss\":5}");
+    CHECK_INT(out.action_count, 0);
     AUTO(json) json_t *t = scheduler_trial_json(s, 0);
+    AUTO(free) char *text = json_line(json_object_get(t, "metrics"));
+    CHECK_STR(text, "{\"loss\":5,\"acc\":0.5}");
+    CHECK_NEAR(json_number_value(json_object_get(t, "value")), 2, 0);
     CHECK_INT(json_integer_value(json_object_get(t, "steps")), 2);
+}
+
+static bool says(const char *early_terminate, double first, double then)
+{
+    AUTO(free) char *file = xasprintf(ONE "early_terminate: {%s}\n", early_terminate);
+    AUTO(free) char *a = xasprintf("{\"step\":%g,\"loss\":1}", first);
+    AUTO(free) char *b = xasprintf("{\"step\":%g,\"loss\":2}", then);
+    start_with(file);
+    hello("a", "{\"slots\":1}");
+    report(1, a);
+    bool said = strstr(gave(), "NOTICE") && strstr(gave(), "max_iter is 5, but trial 0 reports");
+    report(1, b);
+    return said || (strstr(gave(), "NOTICE") && strstr(gave(), "max_iter is 5"));
+}
+
+TEST(first_steps_beyond_max_iter_are_said_if_rungs_are_steps)
+{
+    CHECK(says("type: asha, min_iter: 1, max_iter: 5", 1000, 2000));
+    CHECK(says("type: curve, min_iter: 2, max_iter: 5", 0, 1000));
+    CHECK(!says("type: curve, min_iter: 2, max_iter: 5", 1, 1000));
+    CHECK(!says("type: curve, min_iter: 2", 1000, 2000));
+    CHECK(!says("type: asha, min_iter: 1, max_iter: 5", 5, 6));
+    CHECK(!says("type: hyperband, max_iter: 5, s: 1", 1000, 2000)); /* counts reports */
 }
 
 TEST(a_trial_that_never_reports_the_metric_is_invalid_and_told_what_it_did_report)
@@ -219,14 +248,14 @@ TEST(a_median_stop_is_decided_at_the_report)
     done(2, "{\"status\":0}");
     report(3, "{\"step\":1,\"loss\":1.5}"); /* equal to the median is kept */
     CHECK_INT(out.action_count, 0);
-    report(3, "{\"step\":1,\"loss\":1.6}");
-    CHECK_HAS(gave(), "STOPPING 2/3 {\"why\":\"median\"}; | STOP a 2/3 median;");
-    CHECK_STR(state_of(2), "stopping");
-    report(3, "{\"step\":2,\"loss\":1.25}"); /* the answer is still: stop */
-    CHECK_HAS(gave(), "| STOP a 2/3 median;");
-    done(3, "{\"status\":0,\"seconds\":1}");
+    report(4, "{\"step\":1,\"loss\":1.6}");
+    CHECK_HAS(gave(), "STOPPING 3/4 {\"why\":\"median\"}; | STOP a 3/4 median;");
+    CHECK_STR(state_of(3), "stopping");
+    report(4, "{\"step\":2,\"loss\":1.25}"); /* the answer is still: stop */
+    CHECK_HAS(gave(), "| STOP a 3/4 median;");
+    done(4, "{\"status\":0,\"seconds\":1}");
     CHECK_HAS(gave(),
-              "ENDED 2/3 {\"state\":\"pruned\",\"seconds\":1.0,\"value\":1.25,\"why\":\"median\"}");
+              "ENDED 3/4 {\"state\":\"pruned\",\"seconds\":1.0,\"value\":1.25,\"why\":\"median\"}");
 }
 
 TEST(an_end_that_crossed_the_stop_counts_as_it_was)

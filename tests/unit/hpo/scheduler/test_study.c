@@ -81,7 +81,7 @@ TEST(what_is_no_request_is_an_error_that_says_what_is)
 {
     CHECK_HAS(say("[1]"), "a request must be a mapping, not a list");
     CHECK_HAS(say("null"), "a request must be a mapping, not null");
-    CHECK_HAS(say("{}"), "'op' must be a word, not nothing; try: \"op\":\"init, ask");
+    CHECK_HAS(say("{}"), "'op' must be a word, not nothing; try: init, ask");
     CHECK_HAS(say("{\"op\":3}"), "'op' must be a word, not an integer");
     CHECK_HAS(say("{\"op\":\"asks\"}"), "unknown op 'asks'; try: \"op\":\"ask\"");
 }

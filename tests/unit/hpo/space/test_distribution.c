@@ -330,6 +330,41 @@ TEST(a_value_that_is_a_multiple_but_for_its_last_digits_becomes_it)
     }
 }
 
+TEST(a_value_from_outside_takes_the_form_of_the_distribution)
+{
+    static const struct {
+        const char *dist;
+        bool grid;
+        const char *written, *form;
+    } rows[] = {
+        {RANGE("int_uniform", "\"min\": 1, \"max\": 5"), false, "3.0", "3"},
+        {RANGE("int_uniform", "\"min\": 1, \"max\": 5"), true, "3.0", "3"},
+        {RANGE("int_log_uniform", "\"min\": 1, \"max\": 500"), false, "32.0", "32"},
+        {RANGE("q_uniform", "\"min\": 0, \"max\": 10, \"q\": 2"), false, "4.0", "4"},
+        {RANGE("q_uniform", "\"min\": 0, \"max\": 10, \"q\": 2"), true, "4.0", "4"},
+        {RANGE("q_uniform", "\"min\": 0, \"max\": 10, \"q\": 2"), true, "10.0", "10"},
+        {RANGE("q_uniform", "\"min\": 0, \"max\": 10, \"q\": 2"), false, "3.0", "3"},
+        {RANGE("q_uniform", "\"min\": 0, \"max\": 10, \"q\": 2.0"), false, "4", "4"},
+        {RANGE("q_normal", "\"mu\": 0, \"sigma\": 9, \"q\": 2"), false, "4.0", "4"},
+        {RANGE("uniform", "\"min\": 0, \"max\": 10"), false, "4", "4"},
+        {RANGE("log_normal", "\"mu\": 0, \"sigma\": 1"), false, "4", "4"},
+        {"{\"values\": [16, 32]}", false, "32.0", "32"},
+        {"{\"values\": [1.0, \"1\"]}", false, "1", "1.0"},
+        {"{\"values\": [\"1\", 1]}", true, "\"1\"", "\"1\""},
+        {"{\"values\": [[64, 64], [32]]}", false, "[64.0,64]", "[64,64]"},
+        {"{\"values\": [{\"a\": 1, \"b\": null}]}", false, "{\"b\": null, \"a\": 1.0}",
+         "{\"a\":1,\"b\":null}"},
+        {"{\"value\": 7}", false, "7.0", "7"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        AUTO(distribution) struct distribution *d = dist(rows[i].dist);
+        AUTO(json) json_t *written = json_loads(rows[i].written, JSON_DECODE_ANY, NULL);
+        AUTO(json) json_t *form = distribution_exact(d, written, rows[i].grid);
+        AUTO(free) char *line = json_line(form);
+        CHECK_STR(line, rows[i].form);
+    }
+}
+
 TEST(what_makes_no_sense_is_an_error_that_says_why)
 {
     static const char *const rows[][3] = {

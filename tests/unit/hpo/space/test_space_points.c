@@ -368,6 +368,20 @@ TEST(a_written_multiple_of_q_gets_all_its_digits_unless_a_constraint_holds_for_i
     }
 }
 
+/* The set is written as it is, since only 0.3 satisfies the constraint; k is an integer even so. */
+TEST(a_set_has_the_form_of_the_space_also_if_its_numbers_stay_as_written)
+{
+    static const char yaml[] =
+        "parameters: {k: {min: 1, max: 9}, x: {distribution: q_uniform, min: 0, max: 1, q: 0.1}}\n"
+        "constraints: ['x <= 0.3']\n";
+    AUTO(space) struct space *s = of_yaml(yaml, false, NULL);
+    AUTO(json) json_t *in = json_pack("{s:f, s:f}", "k", 3.0, "x", 0.3), *out = NULL;
+    struct config_node n = config_node_of_json(in);
+    CHECK_INT(space_params(&out, s, &n, NULL), 0);
+    AUTO(free) char *line = json_line(out);
+    CHECK_STR(line, "{\"k\":3,\"x\":0.3}");
+}
+
 #define PARAMS "parameters: {a: {min: 1, max: 9}, f: {min: 0.0, max: 1.0}}\n"
 
 TEST(conditions_and_constraints_that_make_no_sense_are_refused_with_their_place)

@@ -119,7 +119,7 @@ TEST(every_key_is_read)
     AUTO(free) char *start = json_line(s->start);
     CHECK_STR(
         start,
-        "[{\"a\":3,\"b\":\"y\",\"n\":{\"c\":[1,2]}},{\"a\":4.0,\"b\":\"x\",\"n\":{\"c\":[1,2]}}]");
+        "[{\"a\":3,\"b\":\"y\",\"n\":{\"c\":[1,2]}},{\"a\":4,\"b\":\"x\",\"n\":{\"c\":[1,2]}}]");
     CHECK_INT(strv_len(s->notices), 1);
     CHECK_HAS(s->notices[0], "only 20 different points");
 }

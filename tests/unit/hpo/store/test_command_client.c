@@ -44,11 +44,15 @@ static char *send_command(const char *name, const char *json, bool *applied_here
 
 static const char *state(void)
 {
+    static char text[32];
+    AUTO(json) json_t *status = json_object();
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
     struct err e = {0};
     if (sweep_reader_open(&v, root, "s", &e) < 0)
         FAIL("%s", e.text);
-    return sweep_reader_state(v);
+    sweep_reader_set_status(v, status);
+    snprintf(text, sizeof text, "%s", json_string_value(json_object_get(status, "state")));
+    return text;
 }
 
 TEST(where_nobody_holds_the_sweep_the_ask_is_stored_at_once)
@@ -109,7 +113,7 @@ static void reject_one(int ready_fd)
 {
     AUTO(stored_sweep) struct stored_sweep *v = NULL;
     struct err rejection = {0};
-    CHECK_INT(stored_sweep_lock(&v, root, "s", NULL), 0);
+    CHECK_INT(stored_sweep_lock(&v, root, "s", NULL, NULL), 0);
     err_set(&rejection, -EINVAL, "not on a sunday");
     err_hint(&rejection, "wait for monday");
     CHECK_INT(write(ready_fd, "!", 1), 1);

@@ -1,9 +1,12 @@
 /* command_mailbox: commands in a sweep's directory, and the replies to them. */
 #include "hpo/store/command_mailbox.h"
 
-#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/json.h"
 #include "common/yaml.h"
 #include "hpo/samplers/sweep_file.h"
@@ -83,26 +86,67 @@ TEST(asks_stay_until_they_are_settled_and_then_have_their_answers)
     remove_dir();
 }
 
-TEST(one_reads_or_writes_at_a_time)
+TEST(commands_that_arrive_while_others_are_settled_stay)
 {
     in_new_dir();
-    submit("{\"ask\":\"a\",\"verb\":\"pause\"}");
+    submit("{\"ask\":\"z\",\"verb\":\"pause\"}");
+    AUTO(free) char *first = xasprintf("%s/commands/z", dir);
+    const struct timespec earlier[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    CHECK_INT(utimensat(AT_FDCWD, first, earlier, 0), 0);
+    submit("{\"ask\":\"a\",\"verb\":\"resume\"}");
     struct command_mailbox *d = command_mailbox_open(dir);
-    AUTO(json) json_t *command = json_pack("{s:s}", "ask", "b");
-    CHECK(!command_mailbox_open(dir));
-    CHECK_INT(command_mailbox_submit(dir, command, NULL), -EBUSY);
+    CHECK_INT(command_mailbox_count(d), 2); /* in the order in which they were sent */
+    CHECK_STR(json_string_value(json_object_get(command_mailbox_get(d, 0), "ask")), "z");
+    submit("{\"ask\":\"b\",\"verb\":\"pause\"}");
+    handle_all(d);
+    command_mailbox_commit(d);
     command_mailbox_close(d);
-    CHECK_INT(command_mailbox_submit(dir, command, NULL), 0);
+    d = command_mailbox_open(dir);
+    CHECK_INT(command_mailbox_count(d), 1);
+    CHECK_STR(json_string_value(json_object_get(command_mailbox_get(d, 0), "ask")), "b");
+    command_mailbox_close(d);
+    remove_dir();
+}
+
+TEST(senders_at_the_same_moment_lose_no_command)
+{
+    in_new_dir();
+    enum { SENDERS = 4, EACH = 25 };
+    for (int k = 0; k < SENDERS; k++)
+        if (fork() == 0) {
+            for (int i = 0; i < EACH; i++) {
+                AUTO(free) char *id = xasprintf("%d-%d", k, i);
+                AUTO(json) json_t *command = json_pack("{s:s}", "ask", id);
+                if (command_mailbox_submit(dir, command, NULL) < 0)
+                    _exit(1);
+            }
+            _exit(0);
+        }
+    size_t got = 0;
+    for (int ended = 0, last = 0; ended < SENDERS || !last;) {
+        last = ended == SENDERS; /* all that was sent is there now */
+        AUTO(command_mailbox) struct command_mailbox *d = command_mailbox_open(dir);
+        got += d ? command_mailbox_count(d) : 0;
+        if (d)
+            command_mailbox_commit(d);
+        int status = 0;
+        ended += waitpid(-1, &status, WNOHANG) > 0;
+        CHECK_INT(status, 0);
+    }
+    CHECK_INT(got, SENDERS * EACH);
     remove_dir();
 }
 
 TEST(what_is_no_ask_is_dropped_and_the_rest_is_answered)
 {
     in_new_dir();
-    AUTO(free) char *path = xasprintf("%s/asks", dir);
-    FILE *f = fopen(path, "we");
-    fputs("{half of\n[]\n\n{\"ask\":\"../x\",\"verb\":\"pause\"}\n", f);
-    fclose(f);
+    static const char *const texts[] = {"{half of\n", "[]\n", "\n", "",
+                                        "{\"ask\":\"../x\",\"verb\":\"pause\"}\n"};
+    CHECK(!command_mailbox_open(dir)); /* makes the directory */
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        AUTO(free) char *path = xasprintf("%s/commands/%zu", dir, i);
+        CHECK_INT(file_write(path, texts[i], strlen(texts[i]), 0600), 0);
+    }
     submit("{\"ask\":\"b\",\"verb\":\"resume\"}");
     struct command_mailbox *d = command_mailbox_open(dir);
     CHECK_INT(command_mailbox_count(d), 3);

@@ -245,7 +245,7 @@ TEST(a_store_of_the_first_format_goes_on_and_is_the_newer_ones_from_then_on)
     CHECK_INT(seen.n, 2);
     CHECK_INT(seen.last.kind, SCHEDULER_REC_COMMAND);
     event_store_close(TAKE(s));
-    CHECK_INT(format(), 3);
+    CHECK_INT(format(), 4);
     remove_dir();
 }
 

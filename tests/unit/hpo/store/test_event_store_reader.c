@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/fnv_hash.h"
 #include "common/json.h"
 #include "common/strbuf.h"
 #include "hpo/store/event_store_internal.h"
@@ -112,7 +113,7 @@ TEST(a_finished_sweep_is_read_from_its_file_alone)
     append(w, 0, 100);
     event_store_close(w);
     AUTO(free) char *before = files(dir);
-    CHECK_STR(before, "sweep.db ");
+    CHECK_STR(before, "sweep.db sweep.db-mark ");
     AUTO(event_store) struct event_store *r = opened(db, EVENT_STORE_READ);
     CHECK_INT(r->way, EVENT_STORE_BY_IMMUTABLE);
     int n = 0;
@@ -179,7 +180,7 @@ TEST(the_feed_has_every_record_while_the_store_is_locked)
     event_store_feed_close(f);
     event_store_close(w);
     AUTO(free) char *after = files(dir);
-    CHECK_STR(after, "sweep.db ");
+    CHECK_STR(after, "sweep.db sweep.db-mark ");
     sh("rm -r %s", dir);
 }
 
@@ -190,11 +191,14 @@ TEST(a_gap_in_the_feed_is_waited_for)
     AUTO(free) char *path = xasprintf("%s.feed", db);
     FILE *file = fopen(path, "w");
     CHECK(file);
-    for (int i = 0; i < 3; i++)
-        fprintf(file,
-                "{\"seq\":%d,\"at_ms\":1,\"kind\":\"report\",\"trial\":%d,\"lease\":1,\"msg\":0,"
-                "\"data\":{}}\n",
-                i == 2 ? 5 : i + 1, i);
+    for (int i = 0; i < 3; i++) {
+        AUTO(free)
+        char *open = xasprintf("{\"seq\":%d,\"at_ms\":1,\"kind\":\"report\",\"trial\":%d,"
+                               "\"lease\":1,\"msg\":0,\"data\":{}",
+                               i == 2 ? 5 : i + 1, i);
+        fprintf(file, "%s,\"sum\":\"%016llx\"}\n", open,
+                (unsigned long long)fnv_hash_text(FNV_HASH_INIT, open));
+    }
     fclose(file);
     struct event_store_feed *f = NULL;
     CHECK_INT(event_store_feed_open(&f, db, &e), 0);
@@ -204,5 +208,57 @@ TEST(a_gap_in_the_feed_is_waited_for)
     CHECK_INT(event_store_feed_read(f, &last_seq, see, &n, &e), 0);
     CHECK_INT(n, 2);
     event_store_feed_close(f);
+    sh("rm -r %s", dir);
+}
+
+/* ---- another sweep of the same name --------------------------------------------------------- */
+
+static struct event_store *started(const char *instance, int records)
+{
+    struct err e = {0};
+    struct event_store *w = opened(db, EVENT_STORE_WRITE);
+    CHECK_INT(event_store_put(w, EVENT_STORE_META_INSTANCE, instance, &e), 0);
+    append(w, 0, records);
+    return w;
+}
+
+TEST(a_reader_does_not_mix_the_records_of_two_sweeps)
+{
+    in_new_dir();
+    struct err e = {0};
+    int n = 0;
+    struct event_store *w = started("1", 10), *r = opened(db, EVENT_STORE_READ);
+    CHECK_INT(event_store_read(r, see, &n, &e), 0);
+    CHECK_INT(n, 10);
+    event_store_close(w);
+    sh("rm %s*", db);
+    w = started("2", 20);
+    CHECK_INT(event_store_read(r, see, &n, &e), -ESTALE);
+    CHECK_HAS(e.text, "the sweep is another one now");
+    CHECK_INT(n, 10);
+    event_store_close(r);
+    event_store_close(w);
+    sh("rm -r %s", dir);
+}
+
+TEST(a_reader_of_the_feed_does_not_mix_the_records_of_two_sweeps)
+{
+    in_new_dir();
+    struct err e = {0};
+    struct event_store_feed *f = NULL;
+    int n = 0;
+    int64_t last_seq = 0;
+    struct event_store *w = started("1", 10);
+    CHECK_INT(event_store_feed_create(w, &e), 0);
+    CHECK_INT(event_store_feed_open(&f, db, &e), 0);
+    CHECK_INT(event_store_feed_read(f, &last_seq, see, &n, &e), 0);
+    event_store_close(w);
+    sh("rm %s*", db);
+    w = started("2", 20);
+    CHECK_INT(event_store_feed_create(w, &e), 0);
+    CHECK_INT(event_store_feed_read(f, &last_seq, see, &n, &e), -ESTALE);
+    CHECK_INT(n, 10);
+    event_store_feed_close(f);
+    event_store_close(w);
     sh("rm -r %s", dir);
 }

@@ -2,6 +2,7 @@
 #include "hpo/store/lockfile.h"
 
 #include "common/mem.h"
+#include "tests/unit/kit_disk.h"
 #include "tests/unit/test.h"
 
 static char dir[64];
@@ -56,6 +57,24 @@ TEST(a_lock_names_its_owner_and_ends_with_him)
     CHECK_STR(o.note, "note"); /* the last owner */
     CHECK_INT(lockfile_acquire(&fd, lock, NULL, &e), 0);
     close(fd);
+    remove_dir();
+}
+
+TEST(a_full_disk_leaves_the_last_owners_line)
+{
+    in_new_dir();
+    char lock[96];
+    snprintf(lock, sizeof lock, "%s/lock", dir);
+    int fd = -1;
+    struct err e = {0};
+    CHECK_INT(lockfile_acquire(&fd, lock, "note", &e), 0);
+    close(fd);
+    disk_set_full(true);
+    CHECK_INT(lockfile_acquire(&fd, lock, "other", &e), -EFBIG);
+    disk_set_full(false);
+    struct lockfile_owner o = {0};
+    CHECK_INT(lockfile_read_owner(&o, lock, &e), 0);
+    CHECK_STR(o.note, "note");
     remove_dir();
 }
 

@@ -3,7 +3,9 @@
 
 #include <sys/stat.h>
 
+#include "common/file.h"
 #include "common/json.h"
+#include "tests/unit/kit_disk.h"
 #include "tests/unit/test.h"
 
 static char root[200];
@@ -121,8 +123,9 @@ TEST(a_name_is_free_if_no_sweep_with_another_file_has_it)
     memset(longest, 'a', SWEEP_DIR_NAME_MAX);
     longest[SWEEP_DIR_NAME_MAX] = 0;
     const struct sweep_dir_opts ask = {.root = root, .name = longest, .file = "a\n"};
-    AUTO(sweep_dir) struct sweep_dir *d = NULL;
+    struct sweep_dir *d = NULL;
     CHECK_INT(sweep_dir_open(&d, &ask, NULL), 0);
+    sweep_dir_close(d); /* before its directory goes: then it would be another one's */
     AUTO(free)
     char *next = sweep_dir_unused_name(
         &(struct sweep_dir_opts){.root = root, .name = longest, .file = "b\n"});
@@ -229,6 +232,23 @@ TEST(sweeps_are_listed_by_name)
     remove_dir();
 }
 
+TEST(a_full_disk_leaves_the_old_endpoint)
+{
+    in_new_dir();
+    struct sweep_dir *d = opened("method: grid\n");
+    AUTO(free) char *endpoint = NULL, *none = NULL, *path = xasprintf("%s/s/endpoint", root);
+    CHECK_INT(sweep_dir_endpoint(&endpoint, d, NULL), 0);
+    struct err e = {0};
+    disk_set_full(true);
+    CHECK_INT(sweep_dir_endpoint(&none, d, &e), -EFBIG);
+    disk_set_full(false);
+    CHECK_HAS(e.text, "/endpoint: ");
+    AUTO(free) char *line = file_line(path);
+    CHECK_STR(line, endpoint);
+    sweep_dir_close(d);
+    remove_dir();
+}
+
 TEST(the_endpoint_fits_a_socket_however_long_the_path_is)
 {
     in_new_dir();
@@ -263,5 +283,84 @@ TEST(the_endpoint_fits_a_socket_however_long_the_path_is)
     free(endpoint);
     CHECK_INT(rmdir(drover) + rmdir(run), 0);
     sweep_dir_close(d);
+    remove_dir();
+}
+
+/* ---- identity ------------------------------------------------------------------------------- */
+
+TEST(a_sweep_keeps_its_instance_and_another_one_of_its_name_has_another)
+{
+    in_new_dir();
+    struct sweep_dir *d = opened("a");
+    int64_t first = d->instance;
+    CHECK(first > 0);
+    sweep_dir_close(d);
+    d = opened("a");
+    CHECK(d->instance == first);
+    sweep_dir_close(d);
+    struct err e = {0};
+    CHECK_INT(sweep_dir_read(&d, root, "s", &e), 0);
+    CHECK(d->instance == first);
+    sweep_dir_close(d);
+    AUTO(free) char *command = xasprintf("rm -r %s", root);
+    CHECK_INT(system(command), 0);
+    d = opened("a");
+    CHECK(d->instance > 0 && d->instance != first);
+    sweep_dir_close(d);
+    remove_dir();
+}
+
+TEST(a_store_of_an_older_drover_gets_an_instance_when_it_is_opened_for_writing)
+{
+    in_new_dir();
+    struct err e = {0};
+    struct sweep_dir *d = opened("a");
+    CHECK_INT(event_store_put(d->store, EVENT_STORE_META_INSTANCE, "0", &e), 0);
+    CHECK_INT(event_store_commit(d->store, &e), 0);
+    sweep_dir_close(d);
+    CHECK_INT(sweep_dir_read(&d, root, "s", &e), 0);
+    CHECK_INT(d->instance, 0);
+    sweep_dir_close(d);
+    d = opened("a");
+    int64_t given = d->instance;
+    CHECK(given > 0);
+    sweep_dir_close(d);
+    d = opened("a");
+    CHECK(d->instance == given);
+    sweep_dir_close(d);
+    remove_dir();
+}
+
+TEST(a_command_for_another_instance_is_refused)
+{
+    const struct sweep_dir d = {.instance = 71};
+    struct err e = {0};
+    AUTO(json) json_t *own = json_pack("{s:s,s:i}", "verb", "stop", "instance", 71);
+    AUTO(json) json_t *old = json_pack("{s:s}", "verb", "stop");
+    AUTO(json) json_t *other = json_pack("{s:s,s:i}", "verb", "stop", "instance", 72);
+    AUTO(json) json_t *wrong = json_pack("{s:s,s:s}", "verb", "stop", "instance", "71");
+    CHECK_INT(sweep_dir_check_command(&d, own, &e), 0);
+    CHECK_INT(sweep_dir_check_command(&d, old, &e), 0); /* its sender does not know instances */
+    CHECK_INT(sweep_dir_check_command(&d, other, &e), -ESTALE);
+    CHECK_HAS(e.text, "for another sweep");
+    CHECK_INT(sweep_dir_check_command(&d, wrong, &e), -ESTALE);
+}
+
+TEST(a_sweep_does_not_start_next_to_trials_without_a_store)
+{
+    in_new_dir();
+    struct err e = {0};
+    struct sweep_dir *d = opened("a");
+    sweep_dir_close(d);
+    AUTO(free) char *trials = xasprintf("%s/s/trials", root);
+    AUTO(free) char *command = xasprintf("rm %s/s/sweep.*", root);
+    CHECK_INT(mkdir(trials, 0755), 0);
+    CHECK_INT(system(command), 0);
+    CHECK_INT(try_open(&d, "a", false, &e), -EEXIST);
+    CHECK_HAS(e.text, "has trials of a sweep whose store is gone");
+    CHECK_HAS(e.hint, trials);
+    CHECK(!there("s/sweep.db"));
+    CHECK_INT(rmdir(trials), 0);
+    sweep_dir_close(opened("a"));
     remove_dir();
 }

@@ -45,8 +45,11 @@ static const struct transport_server_events server_events = {on_server_message, 
 
 static void send_report(struct ends *t, int64_t seq)
 {
-    struct wire_msg m = {
-        .kind = WIRE_REPORT, .lease = 1, .seq = seq, .data = json_pack("{s:i}", "step", 1)};
+    struct wire_msg m = {.kind = WIRE_REPORT,
+                         .instance = 1,
+                         .lease = 1,
+                         .seq = seq,
+                         .data = json_pack("{s:i}", "step", 1)};
     transport_client_send(t->client, &m);
     wire_msg_clear(&m);
 }

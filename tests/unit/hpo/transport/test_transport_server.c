@@ -45,7 +45,7 @@ static void on_batch_end(void *arg)
 
 static void report(struct ends *t, int64_t seq)
 {
-    struct wire_msg m = {.kind = WIRE_REPORT, .lease = 1, .seq = seq};
+    struct wire_msg m = {.kind = WIRE_REPORT, .instance = 1, .lease = 1, .seq = seq};
     m.data = json_pack("{s:f}", "loss", 0.5);
     transport_client_send(t->client, &m);
     wire_msg_clear(&m);

@@ -5,95 +5,106 @@
 #include "tests/unit/test.h"
 
 static const char *const good[] = {
-    "{\"v\":7,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c03\",\"slots\":4,\"cpus\":8,"
+    "{\"v\":8,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c03\",\"slots\":4,\"cpus\":8,"
     "\"gpus\":2,\"ping_ms\":5000,\"running\":[7,9]}}",
-    "{\"v\":7,\"kind\":\"slots\",\"conn\":1,\"data\":{\"slots\":6,\"why\":\"GPU-1 is left "
+    "{\"v\":8,\"kind\":\"slots\",\"conn\":1,\"data\":{\"slots\":6,\"why\":\"GPU-1 is left "
     "out\"}}",
-    "{\"v\":7,\"kind\":\"report\",\"conn\":3,\"lease\":12,\"seq\":4,\"data\":{\"step\":3,\"loss\":"
+    "{\"v\":8,\"kind\":\"report\",\"conn\":3,\"instance\":7,\"lease\":12,\"seq\":4,\"data\":{"
+    "\"step\":3,\"loss\":"
     "0."
     "5,\"bad\":\"NaN\"}}",
-    "{\"v\":7,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":-1,"
+    "{\"v\":8,\"kind\":\"done\",\"conn\":1,\"instance\":7,\"lease\":1,\"seq\":1,\"data\":{"
+    "\"status\":-1,"
     "\"signal\":"
     "9,\"oom\":true,\"seconds\":1.5,\"error\":\"out of memory\",\"node_fault\":0}}",
-    "{\"v\":7,\"kind\":\"reserved\",\"conn\":1,\"lease\":3,\"data\":{\"cpus\":\"0-3\"}}",
-    "{\"v\":7,\"kind\":\"revoke\",\"conn\":1,\"lease\":3}",
-    "{\"v\":7,\"kind\":\"join_ticket\",\"conn\":1,\"lease\":3,\"data\":{\"address\":\"10.0.0.1:"
+    "{\"v\":8,\"kind\":\"reserved\",\"conn\":1,\"lease\":3,\"data\":{\"cpus\":\"0-3\"}}",
+    "{\"v\":8,\"kind\":\"revoke\",\"conn\":1,\"lease\":3}",
+    "{\"v\":8,\"kind\":\"join_ticket\",\"conn\":1,\"lease\":3,\"data\":{\"address\":\"10.0.0.1:"
     "4000\","
     "\"token\":\"ab\",\"node\":2}}",
-    "{\"v\":7,\"kind\":\"tested\",\"conn\":1,\"data\":{\"why\":\"disk full\"}}",
-    "{\"v\":7,\"kind\":\"ping\",\"conn\":1}",
-    "{\"v\":7,\"kind\":\"leaving\",\"conn\":1}",
-    "{\"v\":7,\"kind\":\"bye\",\"conn\":1}",
-    "{\"v\":7,\"kind\":\"requirements\",\"conn\":1,\"data\":{\"nodes\":1,\"ranks\":2,\"gpus\":0.25,"
+    "{\"v\":8,\"kind\":\"tested\",\"conn\":1,\"data\":{\"why\":\"disk full\"}}",
+    "{\"v\":8,\"kind\":\"ping\",\"conn\":1}",
+    "{\"v\":8,\"kind\":\"leaving\",\"conn\":1}",
+    "{\"v\":8,\"kind\":\"bye\",\"conn\":1}",
+    "{\"v\":8,\"kind\":\"requirements\",\"conn\":1,\"instance\":7,\"data\":{\"nodes\":1,\"ranks\":"
+    "2,\"gpus\":0.25,"
     "\"cpus\":1,"
     "\"memory\":1073741824}}",
-    "{\"v\":7,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
+    "{\"v\":8,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
     "\"dir\":\"/s/trials/000000\",\"wdir\":\"/"
     "s\",\"argv\":[\"true\"],\"env\":[],\"params\":{\"lr\":"
     "0.5},\"grace_ms\":30000,\"peers\":[{\"node\":\"c04\",\"resources\":{\"cpus\":\"0-3\",\"gpus\":"
     "\"GPU-1\"}},{\"node\":\"c05\",\"resources\":{}}]}}",
-    "{\"v\":7,\"kind\":\"reserve\",\"conn\":1,\"lease\":3}",
-    "{\"v\":7,\"kind\":\"stop\",\"conn\":1,\"lease\":3}",
-    "{\"v\":7,\"kind\":\"kill\",\"conn\":1,\"lease\":12}",
-    "{\"v\":7,\"kind\":\"test\",\"conn\":1}",
-    "{\"v\":7,\"kind\":\"drain\",\"conn\":1}",
-    "{\"v\":7,\"kind\":\"pong\",\"conn\":1}",
-    "{\"v\":7,\"kind\":\"ack\",\"conn\":1,\"lease\":3,\"seq\":8}",
-    "{\"v\":7,\"kind\":\"reconnect\",\"conn\":1}",
+    "{\"v\":8,\"kind\":\"reserve\",\"conn\":1,\"lease\":3}",
+    "{\"v\":8,\"kind\":\"stop\",\"conn\":1,\"lease\":3}",
+    "{\"v\":8,\"kind\":\"kill\",\"conn\":1,\"lease\":12}",
+    "{\"v\":8,\"kind\":\"test\",\"conn\":1}",
+    "{\"v\":8,\"kind\":\"drain\",\"conn\":1}",
+    "{\"v\":8,\"kind\":\"pong\",\"conn\":1}",
+    "{\"v\":8,\"kind\":\"ack\",\"conn\":1,\"lease\":3,\"seq\":8}",
+    "{\"v\":8,\"kind\":\"reconnect\",\"conn\":1}",
+    "{\"v\":8,\"kind\":\"foreign\",\"conn\":1}",
 };
 
 static const struct {
     const char *text, *why;
 } bad[] = {
     {"", "not JSON"},
-    {"{\"v\":7,\"kind\":\"ping\",\"conn\":1", "not JSON"},
-    {"{\"v\":7,\"kind\":\"ping\",\"conn\":1}x", "not JSON"},
-    {"{\"v\":7,\"v\":7,\"kind\":\"ping\",\"conn\":1}", "not JSON"},
+    {"{\"v\":8,\"kind\":\"ping\",\"conn\":1", "not JSON"},
+    {"{\"v\":8,\"kind\":\"ping\",\"conn\":1}x", "not JSON"},
+    {"{\"v\":8,\"v\":8,\"kind\":\"ping\",\"conn\":1}", "not JSON"},
     {"[1]", "not an object"},
     {"{\"kind\":\"ping\",\"conn\":1}", "version"},
-    {"{\"v\":7,\"conn\":1}", "unknown kind"},
-    {"{\"v\":7,\"kind\":\"pang\",\"conn\":1}", "unknown kind"},
-    {"{\"v\":7,\"kind\":\"ping\"}", "'conn'"},
-    {"{\"v\":7,\"kind\":\"ping\",\"conn\":0}", "'conn'"},
-    {"{\"v\":7,\"kind\":\"ping\",\"conn\":1.0}", "'conn'"},
-    {"{\"v\":7,\"kind\":\"ping\",\"conn\":1,\"lease\":2}", "'lease'"},
-    {"{\"v\":7,\"kind\":\"ping\",\"conn\":1,\"x\":2}", "unknown key"},
-    {"{\"v\":7,\"kind\":\"stop\",\"conn\":1}", "'lease'"},
-    {"{\"v\":7,\"kind\":\"stop\",\"conn\":1,\"lease\":-4}", "'lease'"},
-    {"{\"v\":7,\"kind\":\"ack\",\"conn\":1,\"lease\":4}", "'seq'"},
-    {"{\"v\":7,\"kind\":\"stop\",\"conn\":1,\"lease\":4,\"data\":{}}", "'data'"},
-    {"{\"v\":7,\"kind\":\"hello\",\"conn\":1}", "'data'"},
-    {"{\"v\":7,\"kind\":\"hello\",\"conn\":1,\"data\":[]}", "'data'"},
-    {"{\"v\":7,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"slots\":1}}", "'running'"},
-    {"{\"v\":7,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"slots\":-1,\"running\":[]}"
+    {"{\"v\":8,\"conn\":1}", "unknown kind"},
+    {"{\"v\":8,\"kind\":\"pang\",\"conn\":1}", "unknown kind"},
+    {"{\"v\":8,\"kind\":\"ping\"}", "'conn'"},
+    {"{\"v\":8,\"kind\":\"ping\",\"conn\":0}", "'conn'"},
+    {"{\"v\":8,\"kind\":\"ping\",\"conn\":1.0}", "'conn'"},
+    {"{\"v\":8,\"kind\":\"ping\",\"conn\":1,\"lease\":2}", "'lease'"},
+    {"{\"v\":8,\"kind\":\"ping\",\"conn\":1,\"x\":2}", "unknown key"},
+    {"{\"v\":8,\"kind\":\"stop\",\"conn\":1}", "'lease'"},
+    {"{\"v\":8,\"kind\":\"stop\",\"conn\":1,\"lease\":-4}", "'lease'"},
+    {"{\"v\":8,\"kind\":\"ack\",\"conn\":1,\"lease\":4}", "'seq'"},
+    {"{\"v\":8,\"kind\":\"stop\",\"conn\":1,\"lease\":4,\"data\":{}}", "'data'"},
+    {"{\"v\":8,\"kind\":\"hello\",\"conn\":1}", "'data'"},
+    {"{\"v\":8,\"kind\":\"hello\",\"conn\":1,\"data\":[]}", "'data'"},
+    {"{\"v\":8,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"slots\":1}}", "'running'"},
+    {"{\"v\":8,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"slots\":-1,\"running\":[]}"
      "}",
      "'slots'"},
-    {"{\"v\":7,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"slots\":1,\"running\":[0]}"
+    {"{\"v\":8,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"slots\":1,\"running\":[0]}"
      "}",
      "'running'"},
-    {"{\"v\":7,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"\",\"slots\":1,\"running\":[]}}",
+    {"{\"v\":8,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"\",\"slots\":1,\"running\":[]}}",
      "'node'"},
-    {"{\"v\":7,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"slots\":1,\"running\":[],"
+    {"{\"v\":8,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"slots\":1,\"running\":[],"
      "\"cpus\":1,\"gpus\":0}}",
      "'ping_ms'"},
-    {"{\"v\":7,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"slots\":1,\"running\":[],"
+    {"{\"v\":8,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"slots\":1,\"running\":[],"
      "\"cpus\":1,\"gpus\":0,\"ping_ms\":5001}}",
      "'ping_ms'"},
-    {"{\"v\":7,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"slots\":1,\"running\":[],"
+    {"{\"v\":8,\"kind\":\"hello\",\"conn\":1,\"data\":{\"node\":\"c\",\"slots\":1,\"running\":[],"
      "\"cpus\":1,\"gpus\":0,\"ping_ms\":9,\"z\":1}}",
      "unknown key"},
-    {"{\"v\":7,\"kind\":\"bye\",\"conn\":1,\"lease\":3}", "'lease'"},
-    {"{\"v\":7,\"kind\":\"reserve\",\"conn\":1}", "'lease'"},
-    {"{\"v\":7,\"kind\":\"reserved\",\"conn\":1,\"lease\":3,\"data\":{\"cpus\":1}}", "'cpus'"},
-    {"{\"v\":7,\"kind\":\"join_ticket\",\"conn\":1,\"lease\":3,\"data\":{\"address\":\"a\"}}",
+    {"{\"v\":8,\"kind\":\"bye\",\"conn\":1,\"lease\":3}", "'lease'"},
+    {"{\"v\":8,\"kind\":\"reserve\",\"conn\":1}", "'lease'"},
+    {"{\"v\":8,\"kind\":\"reserved\",\"conn\":1,\"lease\":3,\"data\":{\"cpus\":1}}", "'cpus'"},
+    {"{\"v\":8,\"kind\":\"join_ticket\",\"conn\":1,\"lease\":3,\"data\":{\"address\":\"a\"}}",
      "'token'"},
-    {"{\"v\":7,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
+    {"{\"v\":8,\"kind\":\"run\",\"conn\":1,\"lease\":3,\"data\":{\"trial\":0,\"sweep\":\"s\","
      "\"dir\":\"/d\",\"wdir\":\"/s\",\"argv\":[\"true\"],\"env\":[],\"params\":{},\"grace_ms\":1,"
      "\"peers\":[{\"node\":\"c04\",\"resources\":{\"x\":1}}]}}",
      "'peers'"},
-    {"{\"v\":7,\"kind\":\"report\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"a\":[1]}}",
+    {"{\"v\":8,\"kind\":\"report\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"a\":1}}",
+     "'instance'"},
+    {"{\"v\":8,\"kind\":\"hello\",\"conn\":1,\"instance\":-1,\"data\":{}}", "'instance'"},
+    {"{\"v\":8,\"kind\":\"ping\",\"conn\":1,\"instance\":7}", "'instance'"},
+    {"{\"v\":8,\"kind\":\"requirements\",\"conn\":1,\"data\":{}}", "'instance'"},
+    {"{\"v\":8,\"kind\":\"report\",\"conn\":1,\"instance\":7,\"lease\":1,\"seq\":1,\"data\":{\"a\":"
+     "[1]}}",
      "neither"},
-    {"{\"v\":7,\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":1,\"data\":{\"status\":0,"
+    {"{\"v\":8,\"kind\":\"done\",\"conn\":1,\"instance\":7,\"lease\":1,\"seq\":1,\"data\":{"
+     "\"status\":0,"
      "\"signal\":0,\"oom\":false,\"seconds\":-1}}",
      "'seconds'"},
 };
@@ -132,7 +143,7 @@ TEST(another_version_is_an_error_of_its_own)
     struct err e = {0};
     struct wire_msg m;
     CHECK_INT(wire_decode(&m, text, strlen(text), &e), -EPROTONOSUPPORT);
-    CHECK_HAS(e.text, "version 7");
+    CHECK_HAS(e.text, "version 8");
 }
 
 TEST(a_message_above_a_mebibyte_is_neither_encoded_nor_decoded)
@@ -146,7 +157,7 @@ TEST(a_message_above_a_mebibyte_is_neither_encoded_nor_decoded)
     CHECK_INT(wire_decode(&m, big, WIRE_MAX_BYTES, &e), 0);
 
     memset(big, 'x', WIRE_MAX_BYTES);
-    m = (struct wire_msg){.kind = WIRE_REPORT, .conn = 1, .lease = 1, .seq = 1};
+    m = (struct wire_msg){.kind = WIRE_REPORT, .conn = 1, .instance = 1, .lease = 1, .seq = 1};
     m.data = json_pack("{ss}", "a", big);
     AUTO(strbuf) struct strbuf b = {0};
     CHECK_INT(wire_encode(&b, &m, &e), -EMSGSIZE);

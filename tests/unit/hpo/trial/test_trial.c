@@ -69,12 +69,6 @@ static void report(struct trial *t, double step, const char *json)
     trial_report(t, step, values, "loss", false);
 }
 
-static bool repeated(const struct trial *t, double step, const char *json)
-{
-    AUTO(json) json_t *values = json_loads(json, 0, NULL);
-    return trial_repeated(t, step, values, "loss");
-}
-
 TEST(points_are_in_order_of_their_steps_with_best_and_mean)
 {
     AUTO(trial) struct trial *t = leased();
@@ -89,11 +83,34 @@ TEST(points_are_in_order_of_their_steps_with_best_and_mean)
     CHECK_NEAR(trial_mean(t, 2), 3, 0);
     CHECK_NEAR(trial_mean(t, 3), 4, 1e-15);
     CHECK_NEAR(trial_value(t, false), 2, 0);
-    CHECK_NEAR(trial_value(t, true), 6, 0);
-    report(t, 20, "{\"loss\":8}"); /* replaces */
+    CHECK_NEAR(trial_value(t, true), 2, 0);
+    report(t, 20, "{\"loss\":8}"); /* corrects */
     CHECK_INT(t->curve.count, 3);
     CHECK_NEAR(trial_value(t, false), 4, 0);
+    CHECK_NEAR(trial_value(t, true), 8, 0);
     CHECK_NEAR(trial_mean(t, 3), 6, 1e-15);
+}
+
+TEST(a_new_lease_drops_what_was_replaced_too)
+{
+    AUTO(trial) struct trial *t = leased();
+    for (int fold = 0; fold < 2; fold++)
+        for (int i = 0; i < 4; i++)
+            report(t, i, fold ? "{\"loss\":5}" : i == 1 ? "{\"loss\":2}" : "{\"loss\":1}");
+    double low, high;
+    trial_curve_range(&t->curve, &low, &high);
+    CHECK_NEAR(low, 1, 0);
+    CHECK_NEAR(high, 5, 0);
+    t->lease = 2;
+    report(t, 2, "{\"loss\":\"nan\"}");
+    CHECK_NEAR(trial_value(t, false), 1, 0); /* step 0 of the first fold */
+    CHECK_NEAR(trial_value(t, true), 5, 0);
+    t->lease = 3;
+    report(t, 1, "{\"loss\":4}");
+    CHECK_NEAR(trial_value(t, false), 1, 0);
+    t->lease = 4;
+    report(t, 0, "{\"loss\":\"nan\"}");
+    CHECK(isnan(trial_value(t, false)) && isnan(trial_value(t, true)));
 }
 
 TEST(points_are_found_by_step)
@@ -136,7 +153,9 @@ TEST(a_new_lease_goes_on_from_where_it_first_reports)
     CHECK_NEAR(trial_mean(t, 5), 2.6, 1e-15);
     CHECK_NEAR(trial_mean(t, 4), 3, 0);
     t->lease = 3;
-    report(t, 0, "{\"acc\":1}");
+    report(t, 0, "{\"acc\":1}"); /* has steps of its own */
+    CHECK_INT(t->curve.count, 5);
+    report(t, 0, "{\"loss\":\"nan\"}");
     CHECK_INT(t->curve.count, 0);
     CHECK(isnan(trial_value(t, false)));
 }
@@ -146,23 +165,7 @@ TEST(the_last_of_every_metric_is_kept)
     AUTO(trial) struct trial *t = leased();
     report(t, 5, "{\"loss\":3,\"acc\":0.5}");
     report(t, 6, "{\"loss\":2}");
-    report(t, 5, "{\"acc\":0.1,\"lr\":1}"); /* late: only what is new counts */
+    report(t, 5, "{\"acc\":0.1,\"lr\":1}"); /* has steps of its own */
     AUTO(free) char *text = json_line(t->metrics);
-    CHECK_STR(text, "{\"loss\":2,\"acc\":0.5,\"lr\":1}");
-}
-
-TEST(a_repeated_report_is_known)
-{
-    AUTO(trial) struct trial *t = leased();
-    CHECK(!repeated(t, 1, "{\"loss\":3}"));
-    report(t, 1, "{\"loss\":3,\"acc\":1}");
-    CHECK(repeated(t, 1, "{\"loss\":3,\"acc\":1}"));
-    CHECK(!repeated(t, 1, "{\"loss\":4}"));
-    CHECK(!repeated(t, 1, "{\"acc\":2}"));
-    CHECK(!repeated(t, 1, "{\"loss\":3,\"lr\":2}"));
-    report(t, 2, "{\"loss\":2,\"acc\":2}");
-    CHECK(repeated(t, 1, "{\"loss\":3,\"acc\":1}"));
-    CHECK(!repeated(t, 3, "{\"loss\":2,\"acc\":2}"));
-    t->lease = 2;
-    CHECK(!repeated(t, 2, "{\"loss\":2,\"acc\":2}"));
+    CHECK_STR(text, "{\"loss\":2,\"acc\":0.1,\"lr\":1}");
 }

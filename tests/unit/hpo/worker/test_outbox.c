@@ -15,6 +15,7 @@ struct heard {
 static void hear(void *arg, const struct wire_msg *m)
 {
     struct heard *h = arg;
+    CHECK_INT(m->instance, 3);
     CHECK_INT(m->lease, 7);
     CHECK_INT(json_integer_value(json_object_get(m->data, "step")), m->seq);
     h->seq[h->count++] = m->seq;
@@ -26,7 +27,7 @@ static struct outbox *start(struct heard *h, int most)
 {
     CHECK(mkdtemp(dir) != NULL);
     AUTO(free) char *path = xasprintf("%s/file", dir);
-    return outbox_new(&(struct outbox_opts){7, most, path, hear, h});
+    return outbox_new(&(struct outbox_opts){3, 7, most, path, hear, h});
 }
 
 static void push(struct outbox *u, int from, int to)

@@ -36,6 +36,17 @@ TEST(a_failure_names_its_cause_and_the_last_line)
               "\"preempted\":true}");
 }
 
+TEST(a_job_that_no_rank_ended_says_what_did)
+{
+    struct job_end end = {.status = 137, .first_failed = -1, .broken = "the guardian was killed"};
+    CHECK_STR(said(end, false),
+              "{\"status\":137,\"signal\":0,\"oom\":false,\"seconds\":0.0,\"stopped\":false,"
+              "\"error\":\"the guardian was killed\"}");
+    end.stopped = true;
+    CHECK_STR(said(end, false),
+              "{\"status\":137,\"signal\":0,\"oom\":false,\"seconds\":0.0,\"stopped\":true}");
+}
+
 TEST(a_program_that_cannot_be_executed_has_the_cause_as_its_error)
 {
     struct job_end end = {.status = 127, .first_failed = 0, .first = {.status = -1}};

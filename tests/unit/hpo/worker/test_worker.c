@@ -7,7 +7,7 @@
 #include "hpo/transport/transport_server.h"
 #include "tests/unit/test.h"
 
-enum { LIMIT_MS = 30000, PATIENCE_MS = 20000 };
+enum { LIMIT_MS = 30000, PATIENCE_MS = 20000, INSTANCE = 71 };
 
 struct sweep {
     uv_loop_t loop;
@@ -19,6 +19,7 @@ struct sweep {
     int status;          /* its exit status: 0, or the error without its sign */
     struct strbuf heard; /* "KIND LEASE SEQ|" per message */
     int slots;           /* as sent last */
+    int64_t instance;    /* of its last hello */
     bool ack;            /* every numbered message is acknowledged */
     json_t *results[8];  /* data of WIRE_DONE, per lease; NULL: none */
     int tests;           /* results of self-tests */
@@ -30,6 +31,8 @@ static void send_message(struct sweep *t, enum wire_kind kind, int64_t lease, in
 {
     struct err e = {0};
     struct wire_msg m = {.kind = kind, .lease = lease, .seq = seq, .data = data};
+    if (kind == WIRE_REQUIREMENTS)
+        m.instance = INSTANCE;
     if (transport_server_send(t->server, "w1", &m, &e) < 0)
         FAIL("%s", e.text);
     wire_msg_clear(&m);
@@ -40,6 +43,10 @@ static void on_message(void *arg, const char *worker, const struct wire_msg *m)
     struct sweep *t = arg;
     strbuf_printf(&t->heard, "%s %lld %lld|", wire_kind_name(m->kind), (long long)m->lease,
                   (long long)m->seq);
+    if (m->seq)
+        CHECK_INT(m->instance, INSTANCE);
+    if (m->kind == WIRE_HELLO)
+        t->instance = m->instance;
     if (m->kind == WIRE_SLOTS)
         t->slots = (int)json_integer_value(json_object_get(m->data, "slots"));
     if (m->kind == WIRE_TESTED) {
@@ -321,9 +328,9 @@ TEST(a_worker_whose_coordinator_is_silent_stops_and_leaves_its_messages_in_a_fil
     AUTO(file) FILE *f = fopen(t.leftovers, "re");
     char line[4096];
     CHECK(f && fgets(line, sizeof line, f));
-    CHECK_HAS(line, "\"kind\":\"report\",\"conn\":1,\"lease\":1,\"seq\":1");
+    CHECK_HAS(line, "\"kind\":\"report\",\"conn\":1,\"instance\":71,\"lease\":1,\"seq\":1");
     CHECK(fgets(line, sizeof line, f));
-    CHECK_HAS(line, "\"kind\":\"done\",\"conn\":1,\"lease\":1,\"seq\":2");
+    CHECK_HAS(line, "\"kind\":\"done\",\"conn\":1,\"instance\":71,\"lease\":1,\"seq\":2");
     CHECK(!fgets(line, sizeof line, f));
     sweep_close(&t, ETIMEDOUT);
 }
@@ -343,5 +350,57 @@ TEST(messages_are_sent_again_on_the_next_connection)
     open_server(&t);
     UNTIL(&t, heard(&t, "hello 0 0|report 1 1|done 1 2|"));
     send_message(&t, WIRE_DRAIN, 0, 0, NULL);
+    sweep_close(&t, 0);
+}
+
+/* ---- another sweep of the same name --------------------------------------------------------- */
+
+TEST(a_worker_tells_a_later_coordinator_which_sweep_it_serves)
+{
+    struct sweep t;
+    sweep_open(&t, (struct worker_opts){0});
+    t.instance = -1;
+    until_serving(&t);
+    CHECK_INT(t.instance, 0);
+    transport_server_close(t.server);
+    open_server(&t);
+    UNTIL(&t, t.instance == INSTANCE);
+    send_message(&t, WIRE_DRAIN, 0, 0, NULL);
+    sweep_close(&t, 0);
+}
+
+TEST(a_worker_of_another_sweep_kills_its_trials_and_leaves_no_results)
+{
+    struct sweep t;
+    sweep_open(&t, (struct worker_opts){0});
+    until_serving(&t);
+    AUTO(free)
+    char *script = xasprintf("trap 'echo kept > %s/kept; exit' TERM\n"
+                             "echo '{\"step\": 1}'\n"
+                             "while :; do sleep 0.1; done",
+                             t.dir);
+    t.ack = false; /* so the worker keeps the report */
+    send_run(&t, 1, script);
+    UNTIL(&t, heard(&t, "report 1 1|"));
+    send_message(&t, WIRE_FOREIGN, 0, 0, NULL);
+    UNTIL(&t, t.ended);
+    CHECK(!heard(&t, "done"));
+    CHECK(!heard(&t, "leaving"));
+    CHECK(access(t.leftovers, F_OK) < 0);
+    AUTO(free) char *kept = xasprintf("%s/kept", t.dir);
+    CHECK(access(kept, F_OK) < 0);
+    sweep_close(&t, ESTALE);
+}
+
+TEST(a_worker_that_stops_does_not_begin_anew_with_another_sweep)
+{
+    struct sweep t;
+    sweep_open(&t, (struct worker_opts){0});
+    until_serving(&t);
+    send_run(&t, 1, "trap '' TERM; echo '{\"step\": 1}'; while :; do sleep 0.1; done");
+    UNTIL(&t, heard(&t, "report 1 1|"));
+    CHECK_INT(kill(t.worker, SIGTERM), 0);
+    UNTIL(&t, heard(&t, "leaving"));
+    send_message(&t, WIRE_FOREIGN, 0, 0, NULL);
     sweep_close(&t, 0);
 }

@@ -3,7 +3,7 @@
 #include "common/clock.h"
 #include "common/strbuf.h"
 #include "launcher/doctor/facts/cuda_archs.h"
-#include "launcher/doctor/facts/xid.h"
+#include "launcher/gpu/xid.h"
 #include "tests/unit/launcher/doctor/kit_gpu_machine.h"
 
 TEST(a_healthy_machine_has_no_fault_and_every_check_has_an_answer)

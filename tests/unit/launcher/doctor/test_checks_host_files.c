@@ -87,9 +87,12 @@ TEST(mounts_that_may_hang_are_those_with_a_server_or_a_daemon)
 TEST(a_directory_that_does_not_exist_yet_counts_as_the_one_above)
 {
     char *root = kit_check_root();
-    AUTO(free) char *later = xasprintf("%s/a/b/c", root);
+    AUTO(free) char *later = xasprintf("%s/a", root), *lost = xasprintf("%s/a/b/c", root);
     const char *dirs[] = {later, NULL};
     CHECK_FINDS("host.fs", &(struct check_env){.dirs = dirs}, CHECK_OK, "2 directories", "");
+    dirs[0] = lost;
+    CHECK_FINDS("host.fs", &(struct check_env){.dirs = dirs}, CHECK_WARN, "/a/b does not exist",
+                "mount it");
     kit_check("host.disk", &(struct check_env){.dirs = dirs});
     CHECK_HAS(kit_result.value, " free (");
     remove_root(root);

@@ -164,7 +164,7 @@ TEST(nodes_that_join_get_one_world)
 TEST(a_failure_stops_every_node_with_its_reason)
 {
     open_both();
-    rdzv_client_ranks_ended(nodes[1].client, false, "rank 3 exited with status 7");
+    rdzv_client_ranks_ended(nodes[1].client, false, "rank 3 exited with status 7", false);
     for (int i = 0; i < NODES; i++) {
         until(i, "assigned stop ");
         CHECK(nodes[i].failure);
@@ -182,8 +182,8 @@ TEST(a_failure_stops_every_node_with_its_reason)
 TEST(ranks_that_end_well_on_all_nodes_end_the_job)
 {
     open_both();
-    rdzv_client_ranks_ended(nodes[0].client, true, "");
-    rdzv_client_ranks_ended(nodes[1].client, true, "");
+    rdzv_client_ranks_ended(nodes[0].client, true, "", false);
+    rdzv_client_ranks_ended(nodes[1].client, true, "", false);
     until(0, "assigned job_done ");
     until(1, "assigned job_done ");
     close_both();
@@ -208,7 +208,7 @@ TEST(a_server_that_closes_is_a_failure_once)
         CHECK_INT(nodes[i].code, -ECONNRESET);
         CHECK_HAS(nodes[i].reason, "rendezvous at 127.0.0.1:");
     }
-    rdzv_client_ranks_ended(nodes[0].client, true, ""); /* nothing is sent any more … */
+    rdzv_client_ranks_ended(nodes[0].client, true, "", false); /* nothing is sent any more … */
     CHECK_INT(rdzv_client_join(nodes[0].client, NULL), 0);
     for (int i = 0; i < 20; i++)
         uv_run(&loop, UV_RUN_NOWAIT);
@@ -348,7 +348,7 @@ TEST(assignments_stops_and_the_end_of_the_job_are_passed_on)
     CHECK_INT(nodes[0].assignment.first_rank, 3);
     CHECK_INT(nodes[0].assignment.master_port, 4000);
     CHECK_STR(nodes[0].address, "10.0.0.1");
-    rdzv_client_ranks_ended(nodes[0].client, false, "rank 3 failed");
+    rdzv_client_ranks_ended(nodes[0].client, false, "rank 3 failed", false);
     while (peer.frames < 2)
         uv_run(&loop, UV_RUN_ONCE);
     CHECK_STR(text_of("t"), "ended");

@@ -205,3 +205,17 @@ TEST(whatever_nodes_say_an_attempt_is_one_world)
         }
     }
 }
+
+TEST(after_a_final_failure_nobody_joins)
+{
+    AUTO(rdzv_policy) struct rdzv_policy *r = new_round(2, 3);
+    join(r, 1, "a", 0);
+    join(r, 2, "b", 0);
+    rdzv_policy_timeout(r, 30000);
+    join(r, 3, "c", 30001); /* all stop and join again; c waits */
+    CHECK_INT(rdzv_policy_finish(r), 1);
+    CHECK_INT(told(r, 1, 3)->reply, RDZV_POLICY_REJECT);
+    CHECK_INT(join(r, 1, "a", 31000), 1);
+    CHECK_STR(told(r, 1, 1)->why, "the job has ended");
+    CHECK_INT(rdzv_policy_deadline(r), INT64_MAX);
+}

@@ -43,7 +43,7 @@ static struct rank_status until(pid_t pid, char state, const char *call)
 {
     for (;;) { /* the test's limit ends the loop */
         struct rank_status s = look(pid);
-        if (s.state == state && (!call || strcmp(s.call, call) == 0))
+        if (s.at.state == state && (!call || strcmp(s.at.call, call) == 0))
             return s;
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
@@ -75,7 +75,7 @@ TEST(a_rank_in_a_futex_is_seen_there)
 {
     pid_t pid = start(wait_on_futex);
     struct rank_status s = until(pid, 'S', "futex");
-    CHECK_INT(s.pid, pid);
+    CHECK_INT(s.at.pid, pid);
     CHECK_INT(s.processes, 1);
     end(pid);
     CHECK_INT(s.threads, THREADS);
@@ -101,7 +101,7 @@ TEST(a_rank_that_computes_uses_cpu_time)
     struct rank_status s;
     while ((s = look(pid)).cpu_ms < 50)
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    CHECK_INT(s.state, 'R');
+    CHECK_INT(s.at.state, 'R');
     AUTO(strbuf) struct strbuf b = {0};
     rank_status_describe(&b, &s);
     CHECK_STR(strbuf_str(&b), "running");
@@ -112,10 +112,10 @@ TEST(behind_a_shell_that_waits_stands_its_program)
 {
     pid_t pid = start(run_shell);
     struct rank_status s = until(pid, 'S', "nanosleep");
-    CHECK(s.pid != pid);
-    CHECK_STR(s.name, "sleep");
+    CHECK(s.at.pid != pid);
+    CHECK_STR(s.at.name, "sleep");
     CHECK_INT(s.processes, 2);
-    kill(s.pid, SIGKILL);
+    kill(s.at.pid, SIGKILL);
     end(pid);
 }
 
@@ -125,7 +125,7 @@ TEST(a_shell_with_two_children_stands_for_itself)
     struct rank_status s;
     while ((s = look(pid)).processes < 3)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    CHECK_INT(s.pid, pid);
+    CHECK_INT(s.at.pid, pid);
     kill(-pid, SIGKILL); /* its group */
     CHECK_INT(waitpid(pid, NULL, 0), pid);
 }
@@ -136,8 +136,8 @@ TEST(a_process_that_is_gone_is_all_zeroes)
     end(pids[0]);
     struct rank_status s[2];
     CHECK_INT(rank_status_sample(s, pids, 2), 0);
-    CHECK_INT(s[0].pid, 0);
-    CHECK_INT(s[1].pid, 0);
+    CHECK_INT(s[0].at.pid, 0);
+    CHECK_INT(s[1].at.pid, 0);
     AUTO(strbuf) struct strbuf b = {0};
     rank_status_describe(&b, &s[0]);
     CHECK_STR(strbuf_str(&b), "not visible");
@@ -146,14 +146,18 @@ TEST(a_process_that_is_gone_is_all_zeroes)
 TEST(a_standing_comes_back_from_json_as_it_was)
 {
     struct rank_status s = {
-        .pid = 7,
-        .state = 'S',
+        .root = 6,
+        .at = {.pid = 7, .state = 'S', .name = "train", .wchan = "futex_wait", .call = "futex"},
+        .parent = "sh",
+        .child =
+            {.pid = 8, .state = 'S', .name = "pt_data_worker", .call = "read", .target = "FIFO /x"},
+        .io_bytes = 5000000000,
+        .faults = 6000000000,
+        .holder = 9,
+        .holder_root = 6,
         .processes = 2,
         .threads = 3,
         .cpu_ms = 1234567890123,
-        .name = "train",
-        .wchan = "futex_wait",
-        .call = "futex",
         .collective = {.comm = "world",
                        .size = 2,
                        .waits_ms = 40,

@@ -1,6 +1,8 @@
 /* test_estimate - documented values of the formulas, and properties that hold for all options. */
 #include "launcher/estimate/estimate.h"
 
+#include <math.h>
+
 #include "common/rng.h"
 #include "tests/unit/test.h"
 
@@ -140,7 +142,7 @@ TEST(activations_are_those_of_the_paper)
     o.no_master = true; /* norms in 16 bit, as in the paper */
     struct estimate s = estimate(&o);
     double sbh = 2048.0 * 4096 * 32;
-    CHECK_NEAR((double)s.part[ESTIMATE_ACTIVATIONS].high_bytes, sbh * (10 + 3 + 80 / 8.0), 1);
+    CHECK((double)s.part[ESTIMATE_ACTIVATIONS].high_bytes >= sbh * (10 + 3 + 80 / 8.0));
     CHECK_NEAR((double)s.part[ESTIMATE_ACTIVATIONS].low_bytes, sbh * (34 + 80) / 8, 1);
 }
 
@@ -159,7 +161,156 @@ TEST(a_batch_has_the_activations_of_its_sequences)
     CHECK_NEAR(activations_gib(&o), 7 * one, 1e-6);
     struct estimate s = estimate(&o);
     CHECK_INT(s.part[ESTIMATE_LOGITS].low_bytes, 7LL * 2048 * 51200 * 4);
-    CHECK_INT(s.part[ESTIMATE_LOGITS].high_bytes, 7LL * 2048 * 51200 * 8);
+    CHECK_NEAR((double)s.part[ESTIMATE_LOGITS].expected_bytes, 7.0 * 2048 * 51200 * 12.2, 1);
+    CHECK_NEAR((double)s.part[ESTIMATE_LOGITS].high_bytes, 7.0 * 2048 * 51200 * 14.5, 1);
+}
+
+/* s 512, no dropout, pure bf16, scaled_dot_product_attention: bytes per token, width and layer that
+ * PyTorch's tracker of tensors has for transformers, without a mask of padding. */
+TEST(activations_are_those_that_transformers_keeps)
+{
+    const struct {
+        const char *name;
+        struct model_shape m;
+        double bytes;
+    } cases[] = {
+        {"gpt2",
+         {.hidden = 768, .heads = 12, .fused_qkv = true, .positions = 1, .act = MODEL_ACT_GELU_NEW},
+         56.1},
+        {"opt", {.hidden = 768, .heads = 12, .positions = 1, .act = MODEL_ACT_RELU}, 24.1},
+        {"bert", {.hidden = 768, .heads = 12, .positions = 1}, 32.1},
+        {"pythia", {.hidden = 2048, .heads = 8, .fused_qkv = true}, 36.0},
+        {"llama 3.2",
+         {.hidden = 2048, .heads = 32, .kv_heads = 8, .gated = true, .rms = true},
+         53.1},
+        {"qwen 3",
+         {.hidden = 1024,
+          .heads = 16,
+          .kv_heads = 8,
+          .head_dim = 128,
+          .intermediate = 3072,
+          .gated = true,
+          .rms = true,
+          .qk_norm = MODEL_QK_HEAD},
+         70.1},
+        {"gemma",
+         {.hidden = 2048,
+          .heads = 8,
+          .kv_heads = 1,
+          .head_dim = 256,
+          .intermediate = 16384,
+          .gated = true,
+          .rms = true,
+          .norm32 = true},
+         88.5},
+        {"gemma 3",
+         {.hidden = 1152,
+          .heads = 4,
+          .kv_heads = 1,
+          .head_dim = 256,
+          .intermediate = 6912,
+          .gated = true,
+          .rms = true,
+          .norm32 = true,
+          .norms = 4,
+          .qk_norm = MODEL_QK_HEAD},
+         97.4},
+        {"mixtral",
+         {.hidden = 4096,
+          .heads = 32,
+          .kv_heads = 8,
+          .intermediate = 14336,
+          .gated = true,
+          .rms = true,
+          .experts = 8,
+          .experts_per_token = 2},
+         85.1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct estimate_opts o = estimate_opts_default();
+        o.model = cases[i].m;
+        o.model.layers = 4;
+        o.model.vocab = 100;
+        o.seq = 512;
+        o.no_master = true;
+        struct estimate s = estimate(&o);
+        double per = (double)s.part[ESTIMATE_ACTIVATIONS].expected_bytes / 512 / 4 / o.model.hidden;
+        if (fabs(per / cases[i].bytes - 1) > 0.01)
+            FAIL("%s: %.2f, not %.2f", cases[i].name, per, cases[i].bytes);
+    }
+}
+
+TEST(eager_attention_keeps_scores_and_their_copies)
+{
+    /* gpt2, autocast, s 512: 132 without and 142 with dropout, without the casts of weights */
+    struct estimate_opts o = estimate_opts_default();
+    o.model = (struct model_shape){.layers = 1,
+                                   .hidden = 768,
+                                   .heads = 12,
+                                   .fused_qkv = true,
+                                   .vocab = 100,
+                                   .positions = 512,
+                                   .act = MODEL_ACT_GELU_NEW};
+    o.seq = 512;
+    o.full_attention = true;
+    double unit = 512.0 * 768;
+    CHECK_NEAR((double)estimate(&o).part[ESTIMATE_ACTIVATIONS].expected_bytes / unit, 132, 1);
+    o.model.dropout = true;
+    CHECK_NEAR((double)estimate(&o).part[ESTIMATE_ACTIVATIONS].expected_bytes / unit, 142, 1);
+    o.selective = true;
+    CHECK((double)estimate(&o).part[ESTIMATE_ACTIVATIONS].expected_bytes / unit < 90);
+}
+
+TEST(the_estimate_is_the_largest_phase)
+{
+    struct estimate_opts o = korthikanti();
+    o.batch = 8;
+    struct estimate s = estimate(&o);
+    CHECK_INT(s.expected_bytes, s.phase[ESTIMATE_FORWARD].expected_bytes);
+    o.recompute = true;
+    o.seq = 16; /* little to keep: all gradients are more */
+    s = estimate(&o);
+    CHECK(s.phase[ESTIMATE_FORWARD].expected_bytes < s.phase[ESTIMATE_BACKWARD].expected_bytes);
+    CHECK_INT(s.expected_bytes, s.phase[ESTIMATE_BACKWARD].expected_bytes);
+    o.foreach = true;
+    s = estimate(&o);
+    CHECK_INT(s.expected_bytes, s.phase[ESTIMATE_STEP].expected_bytes);
+    /* With several micro-batches gradients exist when the activations peak. */
+    o = korthikanti();
+    o.batch = 8;
+    uint64_t one = estimate(&o).expected_bytes;
+    o.accumulate = 1;
+    CHECK_INT(estimate(&o).expected_bytes, one);
+    o.accumulate = 2;
+    s = estimate(&o);
+    CHECK_INT(s.expected_bytes, one + s.part[ESTIMATE_GRADIENTS].expected_bytes);
+}
+
+TEST(a_frozen_model_has_gradients_and_state_of_its_adapters_only)
+{
+    struct estimate_opts o = korthikanti();
+    o.lora_rank = 8;
+    o.lora_targets = ESTIMATE_LORA_Q | ESTIMATE_LORA_V;
+    struct estimate s = estimate(&o);
+    double t = 8.0 * 2 * 32 * (4096 + 4096);
+    CHECK_NEAR(estimate_trainable(&s.o), t, 1e-6);
+    CHECK_NEAR((double)s.part[ESTIMATE_OPTIMIZER_STATE].high_bytes, 8 * t, 8);
+    CHECK_NEAR((double)s.part[ESTIMATE_GRADIENTS].high_bytes, 4 * t, 8);
+    CHECK_NEAR((double)s.part[ESTIMATE_PARAMETERS].low_bytes, 2 * ((double)s.o.model.params + t),
+               8);
+    o.four_bit = true;
+    double quarter = (double)estimate(&o).part[ESTIMATE_PARAMETERS].low_bytes;
+    CHECK(quarter < 0.35 * (double)s.part[ESTIMATE_PARAMETERS].low_bytes);
+}
+
+TEST(losses_in_parts_need_less)
+{
+    struct estimate_opts o = korthikanti();
+    uint64_t eager = estimate(&o).part[ESTIMATE_LOGITS].expected_bytes;
+    o.loss = ESTIMATE_LOSS_CHUNKED;
+    CHECK_INT(estimate(&o).part[ESTIMATE_LOGITS].expected_bytes, eager / 8);
+    o.loss = ESTIMATE_LOSS_FUSED;
+    CHECK(estimate(&o).part[ESTIMATE_LOGITS].expected_bytes < eager / 10);
 }
 
 TEST(a_model_without_an_output_over_a_vocabulary_has_no_logits)
@@ -247,10 +398,19 @@ static struct estimate_opts random_opts(struct rng *r)
     o.recompute = rng_below(r, 2);
     o.full_attention = rng_below(r, 2);
     o.offload = rng_below(r, 2);
+    o.loss = (enum estimate_loss)rng_below(r, ESTIMATE_LOSSES);
+    o.accumulate = (int)rng_below(r, 3);
+    o.cp = 1 << rng_below(r, 2);
+    o.ranks *= o.cp;
+    o.lora_rank = o.model.kind == MODEL_PARAMS_ONLY || rng_below(r, 3) ? 0 : 16;
+    o.four_bit = o.lora_rank && rng_below(r, 2);
+    o.fused_step = rng_below(r, 8) == 0;
+    o.foreach = rng_below(r, 2);
+    o.selective = rng_below(r, 4) == 0;
     return o;
 }
 
-TEST(ranges_are_ordered_and_the_total_is_their_sum)
+TEST(ranges_are_ordered_and_the_total_is_the_largest_phase)
 {
     struct rng r;
     rng_seed(&r, 39, 0);
@@ -264,9 +424,15 @@ TEST(ranges_are_ordered_and_the_total_is_their_sum)
         uint64_t low = 0, high = 0;
         for (int k = 0; k < ESTIMATE_PARTS; k++) {
             CHECK(s.part[k].low_bytes <= s.part[k].high_bytes);
+            CHECK(s.part[k].low_bytes <= s.part[k].expected_bytes + 1);
+            CHECK(s.part[k].expected_bytes <= s.part[k].high_bytes + 1);
             CHECK(s.part[k].formula[0] != '\0');
-            low += s.part[k].low_bytes;
-            high += s.part[k].high_bytes;
+        }
+        for (int p = 0; p < ESTIMATE_PHASES; p++) {
+            low = low > s.phase[p].low_bytes ? low : s.phase[p].low_bytes;
+            high = high > s.phase[p].high_bytes ? high : s.phase[p].high_bytes;
+            CHECK(s.phase[p].low_bytes <= s.phase[p].expected_bytes);
+            CHECK(s.phase[p].expected_bytes <= s.phase[p].high_bytes);
         }
         CHECK_INT(s.low_bytes, low);
         CHECK_INT(s.high_bytes, high);
@@ -280,12 +446,12 @@ static void reduce(struct estimate_opts *o, int how)
     if (how == 0)
         o->batch = (o->batch + 1) / 2;
     else if (how == 1)
-        o->seq = (o->seq + 1) / 2;
+        o->seq = (o->seq / o->cp + 1) / 2 * o->cp;
     else if (how == 2)
         o->full_attention = false;
     else if (how == 3)
         o->offload = true;
-    else if (o->zero > 0 && o->ranks > o->tp * o->pp)
+    else if (o->zero > 0 && o->ranks > o->tp * o->pp * o->cp)
         o->ranks *= 2;
 }
 
@@ -313,6 +479,15 @@ TEST(words_are_read_and_near_words_suggested)
     CHECK_STR(estimate_precision_name(p), "fp8");
     CHECK_INT(estimate_optimizer_parse(&o, "lion", NULL), 0);
     CHECK_STR(estimate_optimizer_name(o), "lion");
+    struct estimate_opts t = estimate_opts_default();
+    CHECK_INT(estimate_optim_parse(&t, "paged_adamw_8bit", NULL), 0);
+    CHECK(t.optimizer == ESTIMATE_ADAM_8BIT && t.paged && !t.foreach);
+    CHECK_INT(estimate_optim_parse(&t, "adamw_torch", NULL), 0);
+    CHECK(t.optimizer == ESTIMATE_ADAMW && !t.paged && t.foreach);
+    unsigned targets = 0;
+    CHECK_INT(estimate_lora_parse(&targets, "q_proj,v,mlp", NULL), 0);
+    CHECK_INT(targets, ESTIMATE_LORA_Q | ESTIMATE_LORA_V | 112);
+    CHECK_INT(estimate_lora_parse(&targets, "q,x", &(struct err){0}), -EINVAL);
     struct err e = {0};
     CHECK_INT(estimate_precision_parse(&p, "bf61", &e), -EINVAL);
     CHECK_STR(e.hint, "bf16");

@@ -58,9 +58,20 @@ TEST(changes_that_suffice_are_listed_by_cost)
 TEST(changes_are_combined_if_none_suffices)
 {
     struct estimate s = llama(16, 1);
-    check_lines(&s, 24 * GIB, "--batch 8 -np 32 --zero 3 --recompute block: ");
+    check_lines(&s, 24 * GIB, "--batch 8 -np 32 --zero 3 --loss fused --recompute block: ");
     s = llama(16, 8);
-    check_lines(&s, 24 * GIB, "--batch 3 --zero 3 --recompute block: ");
+    check_lines(&s, 24 * GIB, "--batch 1 --zero 3 --loss fused --recompute block: ");
+}
+
+TEST(a_loss_in_parts_is_advised_if_logits_are_the_largest_part)
+{
+    struct estimate s = llama(1, 1);
+    s.o.model = (struct model_shape){
+        .layers = 4, .hidden = 512, .heads = 8, .vocab = 250000, .gated = true};
+    s.o.batch = 8;
+    CHECK_INT(estimate_job(&s, &s.o, NULL), 0);
+    AUTO(strv) char **lines = estimate_advice(&s, 40 * GIB);
+    CHECK(lines && strncmp(lines[0], "--loss fused: ", 14) == 0);
 }
 
 TEST(nothing_helps_if_a_layer_is_larger_than_the_gpu)

@@ -67,10 +67,18 @@ TEST(another_batch_changes_as_the_formula_does)
     const struct history_job peak = peak_of(8, 20);
     struct estimate before = of_batch(16), half = of_batch(8), s = before;
     estimate_correct(&s, &peak, 1);
-    double low = (double)(before.low_bytes - half.low_bytes);
-    CHECK_NEAR((double)s.low_bytes, (20 * GIB + low) * 0.97, 2);
-    CHECK_NEAR((double)s.high_bytes,
-               20 * GIB * (double)before.low_bytes / (double)half.low_bytes * 1.03, 2);
+    double low = (double)before.low_bytes, high = (double)before.high_bytes;
+    double half_low = (double)half.low_bytes, half_high = (double)half.high_bytes, m = 20 * GIB;
+    const double ways[] = {m + low - half_low, m + high - half_high, m * low / half_low,
+                           m * high / half_high};
+    double least = ways[0], most = ways[0];
+    for (int i = 1; i < 4; i++) {
+        least = fmin(least, ways[i]);
+        most = fmax(most, ways[i]);
+    }
+    CHECK_NEAR((double)s.low_bytes, least * 0.97, 2);
+    CHECK_NEAR((double)s.high_bytes, fmin(most, 2 * m) * 1.03, 2);
+    CHECK(s.low_bytes <= s.expected_bytes && s.expected_bytes <= s.high_bytes);
     CHECK_HAS(s.correction, "measured: 20.0 GiB at batch 8, changed");
 }
 

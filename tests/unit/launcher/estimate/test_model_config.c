@@ -159,17 +159,18 @@ TEST(what_is_wrong_with_a_file_is_named)
         {"[]", -EINVAL, "model_type"},
         {"{}", -EINVAL, "model_type"},
         {"{'model_type': 7}", -EINVAL, "model_type"},
-        {"{'model_type': 'mamba'}", -EINVAL, "unknown type 'mamba'"},
-        {"{'model_type': 'gpt2'}", -EINVAL, "layers: missing"},
+        {"{'model_type': 'mamba', 'state_size': 16}", -ENOTSUP, "'state_size'"},
+        {"{'model_type': 'gpt2'}", -EINVAL, "'num_hidden_layers': missing (model_type 'gpt2')"},
+        {"{'model_type': 'x', 'text_config': {}}", -EINVAL, "text_config: "},
+        {"{'model_type': 'gpt2', 'n_layer': 2, 'n_embd': 1073741823}", -EINVAL, "missing"},
+        {"{'model_type': 'gpt2', 'n_layer': 2, 'n_embd': 1073741823, 'n_head': 1, 'vocab_size': 5}",
+         -ERANGE, "a width is above"},
         {"{'model_type': 'gpt2', 'n_layer': 'x'}", -EINVAL, "n_layer"},
         {"{'model_type': 'gpt2', 'n_layer': -1}", -ERANGE, "n_layer"},
         {"{'model_type': 'gpt2', 'n_layer': 99999999999}", -ERANGE, "n_layer"},
         {"{'model_type': 'gpt2', 'n_layer': 2, 'n_layer': 3}", -EINVAL, "n_layer"},
         {"{'model_type': 'gpt2', 'n_layer': 2, 'n_embd': 10, 'n_head': 3, 'vocab_size': 5}",
          -EINVAL, "not a multiple"},
-        {"{'model_type': 'opt', 'num_hidden_layers': 2, 'hidden_size': 8, 'word_embed_proj_dim': "
-         "4}",
-         -EINVAL, "word_embed_proj_dim"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[256];

@@ -101,6 +101,23 @@ static pid_t program_with(char *const env[])
     return pid;
 }
 
+TEST(a_child_and_this_process_descend_from_it_and_its_parent_does_not)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(TEST_LIMIT_S);
+        pause();
+        _exit(0);
+    }
+    CHECK(process_tree_is_descendant(pid));
+    CHECK(process_tree_is_descendant(getpid()));
+    CHECK(!process_tree_is_descendant(getppid()));
+    CHECK(!process_tree_is_descendant(1));
+    CHECK(!process_tree_is_descendant(1 << 30));
+    kill(pid, SIGKILL);
+    CHECK_INT(waitpid(pid, NULL, 0), pid);
+}
+
 TEST(a_variable_is_read_from_another_process)
 {
     pid_t pid = program_with((char *[]){"NOT_WARD=1", "WARD=a value=x", "WARD=2", NULL});

@@ -52,3 +52,18 @@ TEST(bytes_are_kept_as_they_are)
     CHECK(memcmp(last_lines_get(t, 0, &len), "a\0b", 4) == 0);
     CHECK_INT(len, 3);
 }
+
+TEST(a_copy_has_the_lines_of_its_moment)
+{
+    AUTO(last_lines) struct last_lines *t = last_lines_new(2);
+    AUTO(strv) char **copy = NULL;
+    last_lines_copy(&copy, t);
+    CHECK(!copy);
+    last_lines_push(t, "a", 1);
+    last_lines_push(t, "b", 1);
+    last_lines_copy(&copy, t);
+    last_lines_push(t, "c", 1);
+    CHECK_INT(strv_len(copy), 2);
+    CHECK_STR(copy[0], "a");
+    CHECK_STR(copy[1], "b");
+}

@@ -59,6 +59,37 @@ TEST(the_first_failure_ends_the_job_before_its_output_has_ended)
     CHECK(!j->stopped);
 }
 
+TEST(a_job_that_keeps_going_ends_with_its_ranks_and_has_the_first_failures_status)
+{
+    AUTO(job) struct job *j = running(3);
+    j->keeps_going = true;
+    CHECK(!ends(j, exits(1, 3)));
+    CHECK(!ends(j, exits(0, 4)));
+    CHECK_INT(j->state, JOB_RUNNING);
+    CHECK(ends(j, exits(2, 0)));
+    CHECK_INT(j->state, JOB_REAPING);
+    CHECK_INT(j->first_failed, 1);
+    CHECK_INT(job_status(j), 3);
+    CHECK(!j->ranks[2].end.told_to_stop);
+}
+
+TEST(a_signal_a_loss_and_a_fault_of_mpi_end_it_all_the_same)
+{
+    const struct rank_end ends_it[] = {
+        dies(0, SIGSEGV),
+        {.rank = 0, .status = 1, .in_mpi = true},
+        {.rank = 0, .status = 1, .lost = true},
+        {.rank = 0, .status = -1, .start_status = 127},
+        {.rank = 0, .mpi_fault = JOB_MPI_NO_FINALIZE},
+    };
+    for (size_t i = 0; i < COUNT_OF(ends_it); i++) {
+        AUTO(job) struct job *j = running(2);
+        j->keeps_going = true;
+        CHECK(job_set_rank_end(j, &ends_it[i]));
+        CHECK_INT(j->state, JOB_TERMINATING);
+    }
+}
+
 TEST(the_last_ranks_failure_counts_too)
 {
     AUTO(job) struct job *j = running(2);
@@ -221,4 +252,68 @@ TEST(an_absent_rank_fails_after_its_exit)
     CHECK(!job_rank_absent(j, 1)); /* once */
     CHECK(ends(j, dies(0, SIGTERM)));
     CHECK_INT(job_status(j), 1);
+}
+
+static struct job *listening(int ranks)
+{
+    struct job *j = running(ranks);
+    j->listens = true;
+    return j;
+}
+
+TEST(a_job_that_listens_lets_the_others_fail_by_themselves_for_a_moment)
+{
+    AUTO(job) struct job *j = listening(3);
+    CHECK(ends(j, exits(0, 1)));
+    CHECK_INT(j->state, JOB_LISTENING);
+    CHECK(!ends(j, dies(1, SIGSEGV)));
+    CHECK(!j->ranks[1].end.told_to_stop);
+    CHECK(job_apply(j, JOB_EV_TIMEOUT));
+    CHECK_INT(j->state, JOB_TERMINATING);
+    CHECK(ends(j, dies(2, SIGTERM)));
+    CHECK(j->ranks[2].end.told_to_stop);
+    CHECK_INT(j->first_failed, 0);
+    CHECK_INT(job_status(j), 1);
+}
+
+TEST(a_job_that_listens_ends_when_all_its_ranks_have)
+{
+    AUTO(job) struct job *j = listening(2);
+    CHECK(ends(j, exits(0, 1)));
+    CHECK(ends(j, exits(1, 3)));
+    CHECK_INT(j->state, JOB_REAPING);
+    CHECK_INT(job_status(j), 1);
+}
+
+TEST(a_user_who_stops_a_job_that_listens_does_not_hide_the_failure)
+{
+    AUTO(job) struct job *j = listening(2);
+    CHECK(ends(j, exits(0, 5)));
+    CHECK(job_apply(j, JOB_EV_STOP));
+    CHECK_INT(j->state, JOB_TERMINATING);
+    CHECK(!j->stopped);
+    CHECK(ends(j, dies(1, SIGTERM)));
+    CHECK_INT(job_status(j), 5);
+}
+
+TEST(nobody_listens_after_an_end_that_tells_its_own_cause)
+{
+    const struct rank_end first_hand[] = {
+        dies(0, SIGSEGV),
+        {.rank = 0, .status = -1, .signal = SIGKILL, .oom_killed = true},
+        {.rank = 0, .status = 1, .lost = true},
+        {.rank = 0, .status = -1, .start_status = 127},
+        {.rank = 0, .mpi_fault = JOB_MPI_NO_FINALIZE},
+    };
+    for (size_t i = 0; i < COUNT_OF(first_hand); i++) {
+        AUTO(job) struct job *j = listening(2);
+        CHECK(job_set_rank_end(j, &first_hand[i]));
+        CHECK_INT(j->state, JOB_TERMINATING);
+    }
+    AUTO(job) struct job *aborted = listening(2);
+    CHECK(job_rank_aborted(aborted, 0, 3));
+    CHECK_INT(aborted->state, JOB_TERMINATING);
+    AUTO(job) struct job *abort = listening(2); /* as NCCL's watchdog ends a process */
+    CHECK(job_set_rank_end(abort, &(struct rank_end){.status = -1, .signal = SIGABRT}));
+    CHECK_INT(abort->state, JOB_LISTENING);
 }

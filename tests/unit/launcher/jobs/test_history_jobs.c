@@ -70,6 +70,7 @@ TEST(a_stored_job_is_read_back)
     CHECK_INT(r->status, 1);
     CHECK_NEAR(r->utilisation, 0.5, 0);
     CHECK_INT(r->peak_bytes, 30);
+    CHECK_INT(r->peak_of_all, 0);
     CHECK_INT(r->memory_bytes, 80);
     CHECK_STR(r->peaks, j.peaks);
     CHECK_NEAR(r->energy_j, 1234.5, 0);
@@ -88,11 +89,15 @@ TEST(json_leaves_unknown_figures_out)
     AUTO(json) json_t *known = history_jobs_json(&j);
     CHECK_INT(json_integer_value(json_object_get(json_object_get(known, "peaks"), "1")), 29);
     CHECK_NEAR(json_real_value(json_object_get(known, "cost")), 0.25, 0);
+    CHECK_STR(json_string_value(json_object_get(known, "peak_of")), "job");
+    j.peak_of_all = 1;
+    AUTO(json) json_t *marked = history_jobs_json(&j);
+    CHECK_STR(json_string_value(json_object_get(marked, "peak_of")), "gpu");
     j.batch = j.peak_bytes = j.memory_bytes = -1;
     j.utilisation = j.energy_j = j.cost = -1;
     j.peaks = (char *)"{}";
     AUTO(json) json_t *o = history_jobs_json(&j);
-    static const char *const absent[] = {"batch",        "utilisation", "peak_bytes",
+    static const char *const absent[] = {"batch",        "utilisation", "peak_bytes", "peak_of",
                                          "memory_bytes", "energy_j",    "cost"};
     for (size_t i = 0; i < COUNT_OF(absent); i++)
         CHECK(!json_object_get(o, absent[i]));
@@ -110,7 +115,7 @@ TEST(the_oldest_jobs_beyond_the_limit_are_removed)
     AUTO(free)
     char *sql = xasprintf("WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
                           "INSERT INTO job SELECT i, 100000 + i, 'j', 'p', 'h', -1, 'g', 1, 0, "
-                          "-1, -1, -1, '{}', -1, -1 FROM n",
+                          "-1, -1, -1, '{}', -1, -1, 0 FROM n",
                           HISTORY_DB_ROWS_MAX);
     CHECK_INT(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
@@ -143,6 +148,10 @@ TEST(peaks_are_those_of_the_program_and_its_options)
     j.end_ms = 11000;
     j.peak_bytes = -1; /* unknown: not a peak */
     put_job(&j);
+    j.peak_bytes = 60; /* of all processes on the GPU: not the job's */
+    j.peak_of_all = 1;
+    put_job(&j);
+    j.peak_of_all = 0;
     j.peak_bytes = 70;
     j.hash = (char *)"fedcba9876543210";
     put_job(&j);
@@ -156,6 +165,30 @@ TEST(peaks_are_those_of_the_program_and_its_options)
     CHECK_STR(l.at[0].gpu, "NVIDIA H100");
     CHECK_INT(l.at[1].batch, 8);
     CHECK_INT(l.at[1].peak_bytes, 30);
+    history_jobs_end(&l);
+    remove_root(root);
+}
+
+TEST(peaks_that_an_older_drover_has_stored_are_those_of_all_processes)
+{
+    const char *root = open_state();
+    const struct history_job j = example();
+    const struct history_command of = {.program = j.program, .hash = "0123456789abcdef"};
+    put_job(&j);
+    AUTO(free) char *path = xasprintf("%s/drover/baselines.db", root);
+    sqlite3 *db = NULL;
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, "ALTER TABLE job DROP COLUMN peak_of_all; PRAGMA user_version=3",
+                           NULL, NULL, NULL),
+              SQLITE_OK);
+    sqlite3_close(db);
+    struct history_jobs l = all();
+    CHECK_INT(l.count, 1);
+    CHECK_INT(l.at[0].peak_bytes, 30);
+    CHECK_INT(l.at[0].peak_of_all, 1);
+    history_jobs_end(&l);
+    CHECK_INT(history_jobs_read(&l, &of, NULL), 0);
+    CHECK_INT(l.count, 0);
     history_jobs_end(&l);
     remove_root(root);
 }

@@ -67,6 +67,26 @@ TEST(the_line_leaves_unknown_figures_out)
     check_text(&s, &f, "drover run: 1 GPU · 1.00 at 2.00/GPU-h\n");
 }
 
+TEST(a_peak_of_all_processes_is_marked_in_the_line_and_the_event)
+{
+    struct job_usage_summary s = example();
+    gpus[0].peak_of_all = true;
+    s.utilisation = s.energy_j = -1;
+    const struct usage_facts f = {.gpus = 2, .ranks = ranks};
+    check_text(&s, &f, "drover run: 2 GPUs · peak 61.2 of 80 GiB (of all processes on the GPU)\n");
+    gpus[1].peak_bytes = -1;
+    static const char *const of[] = {"gpu", NULL};
+    AUTO(json) json_t *marked = usage_report_event(&s, &f);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *device = json_array_get(json_object_get(marked, "devices"), i);
+        const char *word = json_string_value(json_object_get(device, "peak_of"));
+        if (of[i])
+            CHECK_STR(word, of[i]);
+        else
+            CHECK(word == NULL);
+    }
+}
+
 TEST(gpus_that_are_alike_need_no_rank)
 {
     struct job_usage_summary s = example();
@@ -78,14 +98,24 @@ TEST(gpus_that_are_alike_need_no_rank)
     check_text(&s, &f, "drover run: 2 GPUs · utilisation 57 % · peak 61.2 of 80 GiB · 0.2 Wh\n");
 }
 
-TEST(the_line_names_the_node_if_others_are_not_sampled)
+TEST(the_line_says_how_many_gpus_were_measured_if_not_all)
 {
     const struct job_usage_summary s = example();
-    const struct usage_facts f = {
-        .gpus = 16, .node = "c01", .ranks = ranks, .gpu_hours = 10, .price = 2};
+    const struct usage_facts f = {.gpus = 16, .ranks = ranks, .gpu_hours = 10, .price = 2};
     check_text(&s, &f,
-               "drover run: 16 GPUs · 20.00 at 2.00/GPU-h · on c01 (2 GPUs) · utilisation 57 % "
-               "(rank 3: 34 %) · peak 61.2 of 80 GiB · 3.1 kWh\n");
+               "drover run: 16 GPUs (2 measured) · utilisation 57 % (rank 3: 34 %) · "
+               "peak 61.2 of 80 GiB · 3.1 kWh · 20.00 at 2.00/GPU-h\n");
+}
+
+TEST(the_event_names_the_node_of_each_gpu)
+{
+    static const char *const nodes[] = {"c01", NULL};
+    const struct job_usage_summary s = example();
+    const struct usage_facts f = {.gpus = 2, .ranks = ranks, .nodes = nodes};
+    AUTO(json) json_t *o = usage_report_event(&s, &f);
+    const json_t *devices = json_object_get(o, "devices");
+    CHECK_STR(json_string_value(json_object_get(json_array_get(devices, 0), "node")), "c01");
+    CHECK(!json_object_get(json_array_get(devices, 1), "node"));
 }
 
 TEST(advice_follows_the_line)
@@ -114,9 +144,10 @@ TEST(the_event_has_each_gpu_and_no_unknown_figure)
     const json_t *second = json_array_get(devices, 1);
     CHECK_INT(json_integer_value(json_object_get(second, "rank")), 3);
     CHECK(!json_object_get(second, "utilisation"));
+    CHECK_STR(json_string_value(json_object_get(second, "peak_of")), "job");
     CHECK(json_object_get(json_array_get(devices, 0), "utilisation"));
-    static const char *const absent[] = {"node",     "cost",     "price",
-                                         "cpu_busy", "cpu_wait", "disk_read_bytes"};
+    static const char *const absent[] = {"cost", "price", "cpu_busy", "cpu_wait",
+                                         "disk_read_bytes"};
     for (size_t i = 0; i < COUNT_OF(absent); i++)
         CHECK(!json_object_get(o, absent[i]));
     CHECK_INT(json_integer_value(json_object_get(o, "gpus")), 2);

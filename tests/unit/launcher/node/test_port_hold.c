@@ -93,3 +93,24 @@ TEST(what_is_no_port_is_an_error)
     CHECK_INT(port_hold(&fd, &port, 65536, &e), -EINVAL);
     CHECK_INT(port_hold(&fd, &port, -1, &e), -EINVAL);
 }
+
+TEST(the_first_free_port_of_a_range_is_held)
+{
+    struct err e = {0};
+    int fds[3] = {-1, -1, -1}, port = 0, first = 0;
+    CHECK_INT(port_hold(&fds[0], &first, 0, &e), 0);
+    AUTO(fd) int listener = taker(AF_INET6, first + 1, 1, 1); /* may fail: another process has it */
+    CHECK_INT(port_hold_in(&fds[1], &port, (struct host_port_range){first, 65535}, &e), 0);
+    CHECK(port > first + 1);
+    const struct host_port_range both = {first, first + 1};
+    CHECK_INT(port_hold_in(&fds[2], &port, both, &e), -EADDRINUSE);
+    CHECK_INT(fds[2], -1);
+    AUTO(free) char *range = xasprintf("--port-range %d-%d: no free port", first, first + 1);
+    CHECK_HAS(e.text, range);
+    CHECK_HAS(e.hint, "wider range");
+    close(fds[0]);
+    CHECK_INT(port_hold_in(&fds[2], &port, both, &e), 0);
+    CHECK_INT(port, first);
+    close(fds[1]);
+    close(fds[2]);
+}

@@ -69,6 +69,15 @@ TEST(the_keys_of_all_sections_are_read_at_the_top_too)
     CHECK_INT(strv_len(j->notes), 0);
 }
 
+TEST(an_optimizer_may_have_the_name_that_transformers_has)
+{
+    AUTO(place_job)
+    struct place_job *j =
+        kit_job_of("model_name: Qwen/Qwen3-8B\noptimizer: paged_adamw_8bit\nnum_gpus: 1\n");
+    CHECK_INT(j->model.optimizer, ESTIMATE_ADAM_8BIT);
+    CHECK(j->model.paged && j->has_model);
+}
+
 TEST(a_model_is_also_given_by_its_number_of_parameters)
 {
     struct estimate need;

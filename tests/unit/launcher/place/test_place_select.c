@@ -1,5 +1,6 @@
 #include "launcher/place/place_select.h"
 
+#include <errno.h>
 #include <stdint.h>
 
 #include "common/json.h"
@@ -60,6 +61,32 @@ TEST(gpus_with_nvlinks_between_them_go_together)
     CHECK_INT(c.terms[PLACE_TERM_NVLINK], 500);
 }
 
+TEST(a_job_that_shares_gets_the_emptiest_of_idle_gpus)
+{
+    struct place_gpu g[] = {kit_gpu(0, "A", 80), kit_gpu(1, "A", 80), kit_gpu(2, "A", 80)};
+    for (int i = 0; i < 2; i++)
+        g[i].used = true;
+    kit_use(&g[0], 60 * GIB);
+    kit_use(&g[1], 20 * GIB);
+    CHECK_INT(choose("shared: true\nmemory: 10G\n", g, 3).gpus[0], 2);
+    CHECK_INT(choose("shared: true\nmemory: 10G\n", g, 2).gpus[0], 1);
+    gpu_sample_set(&g[1].now, GPU_FACT_BUSY, 95);
+    CHECK_INT(choose("shared: true\nmemory: 10G\n", g, 2).gpus[0], 0);
+}
+
+TEST(a_gpu_that_an_earlier_job_waits_for_is_left_to_it)
+{
+    struct place_gpu g[] = {kit_gpu(0, "A", 40), kit_gpu(1, "A", 40)};
+    struct place_choice c;
+    struct err e = {0};
+    AUTO(place_job) struct place_job *j = kit_job_of("num_gpus: 2\n");
+    g[0].reserved = true;
+    CHECK_INT(choose("num_gpus: 1\n", g, 2).gpus[0], 1);
+    CHECK_INT(place_select(&c, j, g, 2, false, &e), -EBUSY);
+    CHECK_HAS(e.text, "1 reserved for a job that waits for it");
+    CHECK_INT(place_select(&c, j, g, 2, true, &e), 0);
+}
+
 TEST(shared_gpus_are_chosen_by_load_and_free_memory)
 {
     struct place_gpu g[] = {kit_gpu(0, "A", 40), kit_gpu(1, "A", 40), kit_gpu(2, "A", 40)};
@@ -70,7 +97,7 @@ TEST(shared_gpus_are_chosen_by_load_and_free_memory)
     kit_use(&g[2], 38 * GIB);
     struct place_choice c = choose("shared: true\nmemory: 10G\n", g, 3);
     CHECK_INT(c.gpus[0], 1);
-    CHECK_INT(c.terms[PLACE_TERM_LOAD], 800);
+    CHECK_INT(c.terms[PLACE_TERM_LOAD], (800 + 1000) / 2);
     CHECK_INT(c.each[2].rule, PLACE_RULE_NO_MEMORY);
     AUTO(place_job) struct place_job *alone = kit_job_of("memory: 10G\n");
     struct err e = {0};
@@ -211,6 +238,7 @@ static int random_gpus(struct rng *r, struct place_gpu *g)
         g[i].hidden = chance(r, 10);
         g[i].locked = chance(r, 20);
         g[i].used = chance(r, 20);
+        g[i].reserved = chance(r, 10);
         kit_use(&g[i], rng_below(r, g[i].used ? place_gpu_memory(&g[i]) : GIB));
         int busy = (int)rng_below(r, 102) - 1;
         gpu_sample_set(&g[i].now, GPU_FACT_BUSY, busy);
@@ -278,7 +306,7 @@ static bool keeps_rules(const struct place_job *j, const struct place_gpu *g, in
     double usable = (double)place_gpu_memory(g) * j->memory_threshold;
     bool fits = need.high_bytes == 0 ||
                 ((double)need.high_bytes <= usable && need.high_bytes <= place_gpu_free(g));
-    return fits && !g->hidden && !g->locked && (!g->used || j->shared) &&
+    return fits && !g->hidden && !g->locked && !g->reserved && (!g->used || j->shared) &&
            (!j->gpu_type || place_gpu_is(g, j->gpu_type));
 }
 
@@ -317,7 +345,9 @@ static void points(int *out, const struct place_job *j, const struct place_gpu *
         while (at < words && !place_gpu_is(x, j->preferred[at]))
             at++;
         preferred += words ? (int)((double)(words - at) * 1000 / words) : 0;
-        load += 10 * (100 - (int)gpu_sample_value(&x->now, GPU_FACT_BUSY, 0));
+        int idle = 10 * (100 - (int)gpu_sample_value(&x->now, GPU_FACT_BUSY, 0));
+        int empty = (int)(1000.0 * (double)place_gpu_free(x) / (double)place_gpu_memory(x));
+        load += j->shared ? (idle + empty) / 2 : idle;
         int part = most > 0 ? (int)(goal_of(j, x) * 1000 / most) : 0;
         goal += j->goal == PLACE_COST ? 1000 - part : part;
         int used = near_points(g, n, set[a]);

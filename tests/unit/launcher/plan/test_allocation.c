@@ -131,6 +131,10 @@ TEST(slurms_tasks_are_slots)
     finds(ENV(NODES, (char *)"SLURM_TASKS_PER_NODE=3,1", (char *)"SLURM_NTASKS=4"), "n1:3 n2:1");
     finds(ENV(NODES, (char *)"SLURM_NTASKS_PER_NODE=2"), "n1:2 n2:2");
     finds(ENV((char *)"SLURM_NODELIST=n7", (char *)"SLURM_TASKS_PER_NODE=2"), "n7:2");
+    /* in a step on some of the nodes, or a rank of drover there */
+    finds(ENV(NODES, (char *)"SLURM_NNODES=1", (char *)"SLURM_TASKS_PER_NODE=2",
+              (char *)"SLURM_JOB_CPUS_PER_NODE=8(x2)"),
+          "n1:8 n2:8");
 }
 
 TEST(with_gpus_one_task_a_node_or_none_asked_for_means_a_slot_a_gpu)

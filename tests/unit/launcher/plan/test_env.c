@@ -98,6 +98,19 @@ TEST(a_launchers_variables_are_not_inherited)
                                          "SLURM_LOCALID",
                                          "SLURM_STEP_ID",
                                          "SLURM_CPU_BIND_LIST",
+                                         "PALS_RANKID",
+                                         "PALS_LOCAL_RANKID",
+                                         "PALS_LOCAL_SIZE",
+                                         "JSM_NAMESPACE_RANK",
+                                         "JSM_NAMESPACE_LOCAL_RANK",
+                                         "FLUX_TASK_RANK",
+                                         "FLUX_TASK_LOCAL_ID",
+                                         "MV2_COMM_WORLD_LOCAL_RANK",
+                                         "MVP_COMM_WORLD_RANK",
+                                         "MPT_LRANK",
+                                         "ALPS_APP_PE",
+                                         "HOROVOD_RANK",
+                                         "HOROVOD_LOCAL_RANK",
                                          "RANK",
                                          "WORLD_SIZE",
                                          "MASTER_PORT",
@@ -111,6 +124,9 @@ TEST(a_launchers_variables_are_not_inherited)
                                         "PMIX_MCA_gds",
                                         "SLURM_JOB_ID",
                                         "SLURM_JOB_NODELIST",
+                                        "PALS_APID",
+                                        "FLUX_URI",
+                                        "HOROVOD_FUSION_THRESHOLD",
                                         "NCCL_DEBUG",
                                         "OMP_NUM_THREADS",
                                         "CUDA_VISIBLE_DEVICES",
@@ -212,7 +228,8 @@ TEST(a_rank_finds_torchruns_contract)
 
 TEST(in_an_allocation_ranks_have_the_variables_of_slurms_tasks)
 {
-    static const char *const of_job[] = {"SLURM_NTASKS", "SLURM_NPROCS"};
+    static const char *const of_job[] = {"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_TASKS_PER_NODE",
+                                         "SLURM_NNODES"};
     static const char *const of_rank[] = {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"};
     char *inside[] = {(char *)"SLURM_JOB_ID=7", (char *)"SLURM_NTASKS=9", NULL};
     const struct launch_spec s = {0}, part = {.external_part.nodes = 2};
@@ -220,6 +237,12 @@ TEST(in_an_allocation_ranks_have_the_variables_of_slurms_tasks)
     AUTO(strv) char **rank = env_rank(&plan, &plan.ranks[1], &s, inside, false);
     CHECK_STR(env_get(job, "SLURM_NTASKS"), env_get(job, "WORLD_SIZE"));
     CHECK_STR(env_get(job, "SLURM_NPROCS"), env_get(job, "WORLD_SIZE"));
+    CHECK_STR(env_get(job, "SLURM_NNODES"), env_get(job, "GROUP_WORLD_SIZE"));
+    struct plan_node nodes[] = {{.local_size = 2}, {.local_size = 2}, {.local_size = 1}};
+    const struct plan three = {.world_size = 5, .nodes = nodes, .node_count = 3, .job_id = "j"};
+    AUTO(strv) char **job3 = env_job(&three, &s, inside);
+    CHECK_STR(env_get(job3, "SLURM_TASKS_PER_NODE"), "2(x2),1");
+    CHECK_STR(env_get(job3, "SLURM_NNODES"), "3");
     CHECK_STR(env_get(rank, "SLURM_PROCID"), "1");
     CHECK_STR(env_get(rank, "SLURM_LOCALID"), env_get(rank, "LOCAL_RANK"));
     CHECK_STR(env_get(rank, "SLURM_NODEID"), env_get(rank, "GROUP_RANK"));

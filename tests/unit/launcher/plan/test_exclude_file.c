@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "launcher/plan/hostfile.h"
+#include "tests/unit/kit_disk.h"
 #include "tests/unit/test.h"
 
 enum { NOW = 1800000000 }; /* 2027-01-15T08:00:00Z */
@@ -66,6 +67,23 @@ TEST(a_node_is_written_once_and_expired_lines_are_removed)
     CHECK_INT(hostfile_text(&text, path, NULL), 0);
     CHECK_STR(text, "# mine\nc02 - for ever\nc01 2027-01-15T08:01:00Z second\n"
                     "c04 2027-01-15T08:01:30Z last\n");
+    unlink(path);
+}
+
+TEST(a_full_disk_is_an_error_and_leaves_the_old_lines)
+{
+    char path[] = "/tmp/drover-test-XXXXXX";
+    AUTO(fd) int fd = mkstemp(path);
+    AUTO(free) char *text = NULL;
+    struct err e = {0};
+    const struct exclusion x = {(char *)"c02", (char *)"lost", 0};
+    add(path, "c01", 0, "for ever", NOW);
+    disk_set_full(true);
+    CHECK_INT(exclude_file_add(path, &x, NOW, &e), -EFBIG);
+    disk_set_full(false);
+    CHECK_HAS(e.text, path);
+    CHECK_INT(hostfile_text(&text, path, NULL), 0);
+    CHECK_STR(text, "c01 - for ever\n");
     unlink(path);
 }
 

@@ -10,11 +10,11 @@ TEST(cuda_visible_devices_is_read_as_cuda_reads_it)
     static const struct {
         const char *value;
         int count, first;
-    } cases[] = {{"0,1,2", 3, 0},      {"3", 1, 3},         {"7,0", 2, 7},
-                 {"", 0, -1},          {"-1", 0, -1},       {"0,-1,1", 1, 0},
-                 {"0,8,1", 1, 0},      {"1,1", 0, -1},      {" 2 , 3", 2, 2},
-                 {"GPU-41b205", 1, 5}, {"GPU-41b2", 0, -1}, {"NoDevFiles", 0, -1},
-                 {"0,x", 1, 0},        {"MIG-1/2", 0, -1},  {"GPU-41b204f3,1", 2, 4}};
+    } cases[] = {{"0,1,2", 3, 0},      {"3", 1, 3},        {"7,0", 2, 7},
+                 {"", 0, -1},          {"-1", 0, -1},      {"0,-1,1", 1, 0},
+                 {"0,8,1", 1, 0},      {"1,1", 0, -1},     {" 2 , 3", 2, 2},
+                 {"GPU-41b205", 1, 5}, {"none,0", 0, -1},  {"NoDevFiles", 0, -1},
+                 {"0,x", 1, 0},        {"MIG-1/2", 0, -1}, {"GPU-41b204f3,1", 2, 4}};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         AUTO(free) char *entry = xasprintf("CUDA_VISIBLE_DEVICES=%s", cases[i].value);
         char *base[] = {entry, NULL};
@@ -24,6 +24,23 @@ TEST(cuda_visible_devices_is_read_as_cuda_reads_it)
         if (c->n != cases[i].count || first != cases[i].first)
             FAIL("'%s': %d GPUs from %d, expected %d from %d", cases[i].value, c->n, first,
                  cases[i].count, cases[i].first);
+    }
+}
+
+TEST(a_variable_that_shows_no_gpu_by_mistake_is_refused)
+{
+    static const char *const values[] = {"all", "cuda:0", "gpu0", "0;1", "8", "GPU-41b2", "x,0"};
+    AUTO(topo) struct topo *t = machine("dgx-h100");
+    for (size_t i = 0; i < COUNT_OF(values); i++) {
+        AUTO(free) char *entry = xasprintf("CUDA_VISIBLE_DEVICES=%s", values[i]);
+        char *base[] = {entry, NULL};
+        struct gpu_assignment *c = NULL;
+        struct err e = {0};
+        CHECK_INT(gpu_assignment_make(&c, &(struct launch_spec){0}, t, base, &e), -EINVAL);
+        CHECK(!c);
+        CHECK_HAS(e.text, "': 'dgx-h100' has 8 GPUs");
+        CHECK_INT(gpu_assignment_make(&c, &(struct launch_spec){.gpus = ""}, t, base, &e), 0);
+        gpu_assignment_free(c);
     }
 }
 

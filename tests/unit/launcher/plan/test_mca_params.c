@@ -60,9 +60,12 @@ TEST(each_parameter_is_an_option_of_drover)
         {"rmaps_rank_file_path", "ranks", "!"},
         {"orte_xml_output", "true", "!"},
         {"orte_xml_output", "0", ""},
-        {"orte_abort_on_non_zero_status", "0", "!"},
+        {"orte_abort_on_non_zero_status", "0", "--keep-going"},
         {"orte_abort_on_non_zero_status", "true", ""},
         {"hwloc_base_cpu_list", "0-3", "!"},
+        {"MPIEXEC_TIMEOUT", "60", "--timeout=60"},
+        {"MPIEXEC_TIMEOUT", "0", ""},
+        {"HYDRA_HOST_FILE", "hosts", "--hostfile=hosts"},
     };
     for (size_t i = 0; i < COUNT_OF(means); i++)
         CHECK_STR(meaning(means[i][0], means[i][1]), means[i][2]);

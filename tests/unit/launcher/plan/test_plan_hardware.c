@@ -1,6 +1,8 @@
 /* test_plan_hardware - the name of a job's hardware, which does not depend on its hosts. */
 #include "launcher/plan/plan_hardware.h"
 
+#include "launcher/plan/env.h"
+
 #include "launcher/plan/hosts.h"
 #include "tests/unit/kit_machine.h"
 #include "tests/unit/test.h"
@@ -87,6 +89,27 @@ TEST(different_gpus_of_a_node_are_listed)
     char *hardware = hardware_of(&(struct launch_spec){.ranks = topo_gpu_count(t)}, t, NULL);
     CHECK_HAS(hardware, "on 1 x unknown CPU with 1 x NVIDIA ");
     CHECK_HAS(hardware, " and 1 x ");
+}
+
+TEST(gpus_of_different_models_have_the_same_names_in_each_order_of_cuda)
+{
+    static const struct {
+        const char *order, *shown;
+    } cases[] = {{"CUDA_DEVICE_ORDER=FASTEST_FIRST", "GPU-"},
+                 {"CUDA_DEVICE_ORDER=PCI_BUS_ID", "1"},
+                 {NULL, "1"}};
+    AUTO(topo) struct topo *t = machine("desktop-mixed");
+    struct launch_spec s = {.gpus = "1"};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char *base[] = {(char *)cases[i].order, NULL};
+        AUTO(gpu_assignment) struct gpu_assignment *c = NULL;
+        AUTO(strv) char **env = xcalloc(1, sizeof *env);
+        CHECK_INT(gpu_assignment_make(&c, &s, t, base, NULL), 0);
+        gpu_assignment_show(&env, &(struct plan_rank){0}, &s, t, c, base);
+        CHECK_HAS(env_get(env, "CUDA_VISIBLE_DEVICES"), cases[i].shown);
+        CHECK_STR(env_get(env, "CUDA_DEVICE_ORDER") ? env_get(env, "CUDA_DEVICE_ORDER") : "-",
+                  cases[i].order ? "-" : "PCI_BUS_ID");
+    }
 }
 
 TEST(mig_instances_are_not_whole_gpus)

@@ -1,4 +1,4 @@
-/* pmix_accept: connections reach libpmix with their greeting only. */
+/* pmix_accept: connections reach libpmix with a valid greeting only. */
 #include "launcher/pmi/pmix_accept.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "tests/unit/launcher/pmi/kit_tcp.h"
 #include "tests/unit/test.h"
 
-enum { LONG_MS = 60000, PAYLOAD = 66 };
+enum { LONG_MS = 60000, PAYLOAD = 58 };
 
 static struct pmix_accept *a;
 static struct sockaddr_in at;
@@ -28,13 +28,20 @@ static void end(void)
     close(listener);
 }
 
-/* A greeting, as libpmix sends it: a header of 16 bytes, and its payload. */
+/* A greeting, as libpmix 4.2 sends it: a header of 16 bytes, and its payload. */
 static void make_greeting(char out[16 + PAYLOAD])
 {
+    static const char parts[] = "native\0\0\0\0\10uuuugggg\0drover-1-abcdef01\0\0\0\0\0"
+                                "4.2.2\0v41\0\1hash";
     const size_t bytes = PAYLOAD;
-    memset(out, 'x', 16 + PAYLOAD);
+    const uid_t uid = geteuid();
+    const gid_t gid = getegid();
+    _Static_assert(sizeof parts == PAYLOAD, "the length of a greeting");
     memset(out, 0xff, 8);
     memcpy(out + 8, &bytes, sizeof bytes);
+    memcpy(out + 16, parts, sizeof parts);
+    memcpy(out + 16 + 11, &uid, 4);
+    memcpy(out + 16 + 15, &gid, 4);
 }
 
 static void send_greeting(int fd)
@@ -156,6 +163,21 @@ TEST(other_bytes_and_closed_connections_are_dropped)
     CHECK_INT(write(half, "\xff\xff", 2), 2);
     close(half);
     CHECK_INT(next(), -1);
+    end();
+}
+
+TEST(a_greeting_with_a_wrong_payload_is_dropped)
+{
+    begin(LONG_MS);
+    for (int i = 0; i < 16 + PAYLOAD; i++) {
+        char greeting[16 + PAYLOAD];
+        make_greeting(greeting);
+        memset(greeting + 16, i, PAYLOAD);
+        int client = kit_tcp_connect(&at);
+        CHECK_INT(write(client, greeting, sizeof greeting), sizeof greeting);
+        CHECK_INT(next(), -1);
+        CHECK(is_closed(client));
+    }
     end();
 }
 

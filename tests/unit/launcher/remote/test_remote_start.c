@@ -302,7 +302,8 @@ TEST(a_node_whose_agent_does_not_connect_in_time_is_named)
     until_over(h);
     CHECK_INT(h->end.status, 126);
     CHECK_INT(h->end.first_failed, 1);
-    CHECK_HAS(h->end.first.start_error, "no agent connected from 127.0.0.2 within 1 s");
+    CHECK_HAS(h->end.first.start_error,
+              "no agent connected from 127.0.0.2 within 1 s; try: open port ");
     CHECK_HAS(strbuf_str(&a->frames), "exit_agent|");
     scene_close(&s);
 }
@@ -441,6 +442,34 @@ TEST(fences_of_the_nodes_meet_at_the_launcher)
     until_over(h);
     CHECK_INT(h->end.status, 0);
     scene_close(&s);
+}
+
+TEST(after_the_start_no_message_of_mpirun_is_taken_for_a_failed_start)
+{
+    static const struct {
+        const char *script, *says;
+    } ends[] = {
+        {WRITE_TICKET UNTIL_DIE
+         "echo 'ORTE was unable to reliably start one or more daemons.'; exit 1",
+         "exited with status 1"},
+        {WRITE_TICKET UNTIL_DIE "echo 'An ORTE daemon has unexpectedly failed after launch'; "
+                                "echo '  remote host: c02'; exit 1",
+         "host c02: its Open MPI daemon exited"},
+    };
+    for (size_t i = 0; i < COUNT_OF(ends); i++) {
+        struct scene s;
+        scene_open(&s, ends[i].script);
+        struct heard *h = begin_remote(&s, 0);
+        until_ticket(&s);
+        until_started(&s);
+        end_mpirun(&s);
+        until_peer(&s.peers[0], "signal|");
+        all_exit(&s, 0, SIGTERM);
+        until_over(h);
+        CHECK_HAS(h->broken, ends[i].says);
+        CHECK(!strstr(h->broken, "start"));
+        scene_close(&s);
+    }
 }
 
 TEST(if_mpirun_is_killed_the_job_is_stopped_with_its_grace_period)

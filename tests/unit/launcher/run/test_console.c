@@ -2,7 +2,9 @@
 #include "launcher/run/console.h"
 
 #include <fcntl.h>
+#include <termios.h>
 
+#include "common/rng.h"
 #include "tests/unit/test.h"
 
 /* stdout and stderr are replaced by pipes, which the test reads; its own messages are lost until
@@ -207,11 +209,36 @@ TEST(a_line_that_has_begun_is_shown_once_if_no_other_line_comes_between)
     CHECK_STR(heard(f.err), "[1,0]<stderr>:e\n");
 }
 
+/* Replaces stdout by a raw terminal. */
+static void start_on_terminal(struct fixture *f)
+{
+    struct termios raw;
+    int tty = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    CHECK(tty >= 0 && grantpt(tty) == 0 && unlockpt(tty) == 0);
+    int fd = open(ptsname(tty), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    CHECK(fd >= 0 && tcgetattr(fd, &raw) == 0);
+    cfmakeraw(&raw);
+    CHECK_INT(tcsetattr(fd, TCSANOW, &raw), 0);
+    start(f, (struct console_style){.tag = CONSOLE_TAG_RANK}, false);
+    console_close(f->c);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    dup2(fd, 1);
+    setenv("NO_COLOR", "1", 1);
+    CHECK_INT(console_open(&f->c, &f->loop, &(struct console_style){.tag = CONSOLE_TAG_RANK},
+                           on_moved, f, NULL),
+              0);
+    console_plan(f->c, &two_nodes);
+    f->out = tty;
+}
+
 /* Returns the output of dots of rank 0, between which come lines of rank 1. */
-static const char *interrupted(const char *const *dots, const char *whole, char end)
+static const char *interrupted(bool terminal, const char *const *dots, const char *whole, char end)
 {
     struct fixture f;
-    start(&f, (struct console_style){.tag = CONSOLE_TAG_RANK}, false);
+    if (terminal)
+        start_on_terminal(&f);
+    else
+        start(&f, (struct console_style){.tag = CONSOLE_TAG_RANK}, false);
     for (; *dots; dots++)
         if (**dots)
             begun(&f, 0, *dots);
@@ -223,25 +250,117 @@ static const char *interrupted(const char *const *dots, const char *whole, char 
     return heard(f.out);
 }
 
-TEST(a_line_that_another_one_interrupts_is_shown_whole_when_it_ends)
+TEST(of_a_line_that_another_one_interrupts_the_rest_is_shown_and_on_a_terminal_the_whole_again)
 {
     static const struct {
         const char *dots[5]; /* "": a line of rank 1 */
         const char *whole;
         char end;
-        const char *want;
+        const char *file, *terminal;
     } cases[] = {
-        {{"..", ""}, "..done", '\n', "[0] ..\n[1] b\n[0] ..done\n[1] c\n"},
-        {{"..", "", "..."}, "....", '\n', "[0] ..\n[1] b\n[0] .\n[0] ....\n[1] c\n"},
-        {{"..", "", "...", ""}, "....", '\n', "[0] ..\n[1] b\n[0] .\n[1] b\n[0] ....\n[1] c\n"},
-        {{"..", "", "..."}, "...", '\0', "[0] ..\n[1] b\n[0] .\n[0] ...\n[1] c\n"},
+        {{"..", ""},
+         "..done",
+         '\n',
+         "[0] ..\n[1] b\n[0] done\n[1] c\n",
+         "[0] ..\n[1] b\n[0] ..done\n[1] c\n"},
+        {{"..", "", "..."},
+         "....",
+         '\n',
+         "[0] ..\n[1] b\n[0] ..\n[1] c\n",
+         "[0] ..\n[1] b\n[0] .\n[0] ....\n[1] c\n"},
+        {{"..", "", "...", ""},
+         "....",
+         '\n',
+         "[0] ..\n[1] b\n[0] .\n[1] b\n[0] .\n[1] c\n",
+         "[0] ..\n[1] b\n[0] .\n[1] b\n[0] ....\n[1] c\n"},
+        {{"..", "", "..."},
+         "...",
+         '\0',
+         "[0] ..\n[1] b\n[0] .\n[1] c\n",
+         "[0] ..\n[1] b\n[0] .\n[0] ...\n[1] c\n"},
         /* It is whole on its line already. */
-        {{"..", ""}, "..", '\n', "[0] ..\n[1] b\n[1] c\n"},
-        {{"..\r", ""}, "..", '\r', "[0] ..\r\n[1] b\n[1] c\n"},
-        {{""}, "", '\n', "[1] b\n[0] \n[1] c\n"},
+        {{"..", ""}, "..", '\n', "[0] ..\n[1] b\n[1] c\n", "[0] ..\n[1] b\n[1] c\n"},
+        {{"..\r", ""}, "..", '\r', "[0] ..\r\n[1] b\n[1] c\n", "[0] ..\r\n[1] b\n[1] c\n"},
+        {{"..", ""}, "..", '\r', "[0] ..\n[1] b\n[0] \r[1] c\n", "[0] ..\n[1] b\n[1] c\n"},
+        {{""}, "", '\n', "[1] b\n[0] \n[1] c\n", "[1] b\n[0] \n[1] c\n"},
     };
-    for (size_t i = 0; i < COUNT_OF(cases); i++)
-        CHECK_STR(interrupted(cases[i].dots, cases[i].whole, cases[i].end), cases[i].want);
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        CHECK_STR(interrupted(false, cases[i].dots, cases[i].whole, cases[i].end), cases[i].file);
+        CHECK_STR(interrupted(true, cases[i].dots, cases[i].whole, cases[i].end),
+                  cases[i].terminal);
+    }
+}
+
+/* What a rank writes: two letters of its own, in lines. */
+struct source {
+    char text[400];
+    size_t line, at; /* beginning of its line, and what was written so far */
+};
+static struct source sources[3];
+
+/* Writes more bytes of a source: an unfinished line, or the end of one. Returns true if it is
+ * used up. */
+static bool write_more(struct fixture *f, struct source *s, int rank, struct rng *r)
+{
+    const char *line = s->text + s->line, *rest = s->text + s->at;
+    size_t n = strcspn(rest, "\n\r"), more = 1 + (size_t)rng_below(r, 5);
+    if (more <= n) {
+        s->at += more;
+        console_partial_line(f->c, rank, LAUNCH_STDOUT, line, (size_t)(s->text + s->at - line));
+    } else {
+        (void)console_line(f->c, rank, LAUNCH_STDOUT, line, (size_t)(rest + n - line));
+        s->at = s->line = (size_t)(rest + n - s->text) + 1;
+    }
+    return !s->text[s->at];
+}
+
+static void fill(struct source *s, int rank, struct rng *r)
+{
+    memset(s, 0, sizeof *s);
+    for (size_t i = 0; i + 2 < sizeof s->text; i++)
+        s->text[i] = rng_below(r, 8) ? (char)('A' + 2 * rank + (int)rng_below(r, 2))
+                                     : "\n\r"[rng_below(r, 2)];
+    s->text[sizeof s->text - 2] = '\n';
+}
+
+/* Copies the bytes of `text` that a rank may have written, without newlines, which drover adds. */
+static void bytes_of(char *out, int rank, const char *text)
+{
+    for (; *text; text++)
+        if (*text == 'A' + 2 * rank || *text == 'B' + 2 * rank)
+            *out++ = *text;
+    *out = '\0';
+}
+
+static void check_once(enum console_tag tag, struct rng *r)
+{
+    static char shown[60000], want[sizeof sources->text], got[sizeof shown];
+    struct fixture f;
+    start(&f, (struct console_style){.tag = tag}, true);
+    for (int k = 0; k < 3; k++)
+        fill(&sources[k], k, r);
+    for (int left = 3; left > 0;) {
+        int k = (int)rng_below(r, 3);
+        if (sources[k].text[sources[k].at])
+            left -= write_more(&f, &sources[k], k, r);
+    }
+    stop(&f);
+    ssize_t n = read(f.out, shown, sizeof shown - 1);
+    CHECK(n > 0);
+    shown[n] = '\0';
+    for (int k = 0; k < 3; k++) {
+        bytes_of(want, k, sources[k].text);
+        bytes_of(got, k, shown);
+        CHECK_STR(got, want);
+    }
+}
+
+TEST(in_a_file_each_byte_of_each_rank_is_there_once_and_in_order)
+{
+    struct rng r;
+    rng_seed(&r, 4711, 0);
+    for (int i = 0; i < 60; i++)
+        check_once((enum console_tag)(i % 6), &r);
 }
 
 TEST(drovers_own_text_interrupts_a_line_too)
@@ -252,5 +371,5 @@ TEST(drovers_own_text_interrupts_a_line_too)
     console_print(f.c, "ours\n");
     line(&f, 0, LAUNCH_STDOUT, "name? thanks", '\n');
     stop(&f);
-    CHECK_STR(heard(f.out), "name? \nours\nname? thanks\n");
+    CHECK_STR(heard(f.out), "name? \nours\nthanks\n");
 }

@@ -286,11 +286,9 @@ TEST(options_without_meaning_and_refused_ones_are_told_apart)
     CHECK_STR(error.text, "option '--xterm' is not supported");
     CHECK(*error.hint);
     done();
-    static const char *const refused[] = {
-        "xterm 0",           "debugger x",       "debug",           "tv",
-        "genvnone",          "envnone",          "genvexcl A",      "envexcl A",
-        "gtool x",           "membind x",        "gpus-per-proc 1", "with-ft",
-        "outfile-pattern x", "errfile-pattern x"};
+    static const char *const refused[] = {"xterm 0",  "debugger x", "debug",           "tv",
+                                          "genvnone", "envnone",    "genvexcl A",      "envexcl A",
+                                          "gtool x",  "membind x",  "gpus-per-proc 1", "with-ft"};
     for (size_t i = 0; i < COUNT_OF(refused); i++) {
         char line[100];
         snprintf(line, sizeof line, "mpirun -np 1 --%s ./a", refused[i]);

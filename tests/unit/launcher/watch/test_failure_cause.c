@@ -7,17 +7,28 @@
 
 static const struct rank_end exited_1 = {.status = 1};
 
+static const char *cause_of(const struct rank_end *r, const char *const *lines, const char *written)
+{
+    struct failure_cause c;
+    return failure_cause_find(&c, r, lines, written) ? c.what : "nothing";
+}
+
 static const char *what(const struct rank_end *r, const char *const *lines)
 {
-    const struct failure_cause *c = failure_cause_find(r, lines);
-    return c ? c->what : "nothing";
+    return cause_of(r, lines, NULL);
+}
+
+static const char *advice(const struct rank_end *r, const char *const *lines)
+{
+    struct failure_cause c;
+    return failure_cause_find(&c, r, lines, NULL) && c.advice ? c.advice : "nothing";
 }
 
 TEST(an_unknown_failure_has_no_cause)
 {
-    CHECK(failure_cause_find(&exited_1, NULL) == NULL);
-    CHECK(failure_cause_find(&exited_1,
-                             (const char *[]){"Traceback (most recent call last):", NULL}) == NULL);
+    CHECK_STR(what(&exited_1, NULL), "nothing");
+    CHECK_STR(what(&exited_1, (const char *[]){"Traceback (most recent call last):", NULL}),
+              "nothing");
 }
 
 TEST(a_known_text_is_found_in_any_line)
@@ -27,7 +38,7 @@ TEST(a_known_text_is_found_in_any_line)
         "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
         "[W reducer.cpp] something", NULL};
     CHECK_HAS(what(&exited_1, lines), "GPU memory");
-    CHECK_HAS(failure_cause_find(&exited_1, lines)->advice, "smaller batch");
+    CHECK_HAS(advice(&exited_1, lines), "smaller batch");
 }
 
 TEST(an_exit_without_init_or_finalize_is_explained_unless_a_text_explains_it)
@@ -40,7 +51,7 @@ TEST(an_exit_without_init_or_finalize_is_explained_unless_a_text_explains_it)
     const struct rank_end early = {.status = 1, .mpi_fault = JOB_MPI_NO_FINALIZE};
     CHECK_HAS(what(&early, lines), "exited early");
     CHECK_HAS(what(&early, gpu), "GPU memory");
-    CHECK_HAS(failure_cause_find(&early, NULL)->advice, "MPI_Finalize");
+    CHECK_HAS(advice(&early, NULL), "MPI_Finalize");
 }
 
 TEST(an_mpich_that_is_served_no_pmi1_is_told_where_it_is)
@@ -126,11 +137,11 @@ TEST(the_exception_is_the_line_that_ends_the_last_traceback)
                              "mylib.errors.Bad: no: good",
                              "[W] some noise: later",
                              NULL};
-    CHECK_STR(failure_cause_python_exception(chained), "mylib.errors.Bad: no: good");
+    CHECK_STR(what(&exited_1, chained), "mylib.errors.Bad: no: good");
     const char *marked[] = {"[rank1]: Traceback (most recent call last):",
                             "[rank1]:   File \"a.py\", line 1, in <module>",
                             "[rank1]: ValueError: bad", NULL};
-    CHECK_STR(failure_cause_python_exception(marked), "ValueError: bad");
+    CHECK_STR(what(&exited_1, marked), "ValueError: bad");
 }
 
 TEST(an_error_file_has_a_message_and_a_traceback)
@@ -165,11 +176,164 @@ TEST(an_error_file_has_a_message_and_a_traceback)
 
 TEST(without_a_traceback_there_is_no_exception)
 {
-    CHECK(failure_cause_python_exception(NULL) == NULL);
-    CHECK(failure_cause_python_exception((const char *[]){"ValueError: said by somebody", NULL}) ==
-          NULL);
-    CHECK(failure_cause_python_exception(
-              (const char *[]){"Traceback (most recent call last):", "  File", NULL}) == NULL);
+    CHECK_STR(what(&exited_1, (const char *[]){"ValueError: said by somebody", NULL}), "nothing");
+    CHECK_STR(
+        what(&exited_1, (const char *[]){"Traceback (most recent call last):", "  File", NULL}),
+        "nothing");
+}
+
+/* ---- trust ---------------------------------------------------------------------------------- */
+
+static const char undefined[] =
+    "/opt/plugin/libnccl-net.so: undefined symbol: ncclProfilerStart_v5"; /* of a line */
+static const char not_fit[] = "versions of two libraries";
+
+static const char *const facts[] = {
+    "drover bench: ranks 0 and 1 on node c01 have the same GPU, 0000:3b:00.0", NULL};
+static const char *const exceptions[] = {
+    "Traceback (most recent call last):", "  File \"t.py\", line 3, in <module>",
+    "ValueError: the batch is odd", NULL};
+static const char *const raised[] = {
+    "c01:17:17 [0] misc/socket.cc:484 NCCL WARN Bootstrap : no socket interface found", NULL};
+static const char *const any[] = {undefined, NULL};
+
+TEST(every_row_says_how_far_its_texts_are_trusted)
+{
+    size_t row = 0;
+    for (; failure_cause_trust(row) != FAILURE_NEVER; row++)
+        CHECK(failure_cause_trust(row) >= FAILURE_FACT && failure_cause_trust(row) <= FAILURE_LINE);
+    CHECK(row >= 66);
+}
+
+/* Joins two texts, each of which ends with NULL. */
+static const char *both(const struct rank_end *r, const char *const *a, const char *const *b)
+{
+    const char *lines[12] = {NULL};
+    int n = 0;
+    for (; *a; a++)
+        lines[n++] = *a;
+    for (; *b; b++)
+        lines[n++] = *b;
+    return what(r, lines);
+}
+
+TEST(of_two_levels_the_more_trusted_one_has_the_cause_in_both_orders)
+{
+    static const struct {
+        const char *const *lines;
+        const char *says;
+    } levels[] = {{facts, "two ranks use the same GPU"},
+                  {exceptions, "ValueError: the batch is odd"},
+                  {raised, "does not name an interface"},
+                  {any, not_fit}};
+    for (size_t high = 0; high < COUNT_OF(levels); high++)
+        for (size_t low = high; low < COUNT_OF(levels); low++) {
+            CHECK_HAS(both(&exited_1, levels[high].lines, levels[low].lines), levels[high].says);
+            CHECK_HAS(both(&exited_1, levels[low].lines, levels[high].lines), levels[high].says);
+        }
+}
+
+TEST(signals_and_the_kernel_are_trusted_before_all_texts_and_faults_of_mpi_before_any_line)
+{
+    const struct rank_end bus = {.status = -1, .signal = SIGBUS},
+                          killed = {.status = -1, .signal = SIGKILL, .oom_killed = true},
+                          early = {.status = 1, .mpi_fault = JOB_MPI_NO_INIT};
+    const char *const *const texts[] = {exceptions, raised, any};
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        CHECK_HAS(what(&bus, texts[i]), "/dev/shm");
+        CHECK_HAS(what(&killed, texts[i]), "host memory");
+    }
+    CHECK_HAS(what(&early, any), "MPI_Init");
+    CHECK_STR(what(&early, exceptions), exceptions[2]);
+}
+
+TEST(the_error_file_is_trusted_as_an_exception)
+{
+    CHECK_STR(cause_of(&exited_1, any, "RuntimeError: bad"), "RuntimeError: bad");
+    CHECK_STR(cause_of(&exited_1, raised, "RuntimeError: bad"), "RuntimeError: bad");
+    CHECK_HAS(cause_of(&exited_1, any, "RuntimeError: CUDA error: out of memory"), "GPU memory");
+    CHECK_HAS(cause_of(&exited_1, facts, "RuntimeError: bad"), "same GPU");
+}
+
+TEST(information_and_warnings_are_no_causes)
+{
+    static const char *const notes[] = {
+        "c01:17:17 [0] NCCL INFO NET/Plugin: dlerror=libnccl-net.so: undefined symbol: x",
+        "c01:17:17 [0] NCCL INFO Failed to open libibverbs.so[.1]: Permission denied",
+        "c01:17:17 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so. No space left on "
+        "device",
+        "/v/torchvision/io/image.py:14: UserWarning: Failed to load image Python extension: "
+        "'/v/torchvision/image.so: undefined symbol: _ZN3c1017RegisterOperatorsD1Ev'If you",
+        "libfabric:17:1764444000::core:core:ofi_reg_dl_prov():675<warn> dlopen(/opt/libefa.so): "
+        "undefined symbol: ibv_x",
+        "[W1127 10:00:00.123456 socket.cpp:752] [c10d] The client socket has failed to connect to "
+        "[c01]:29500 (errno: 111 - Connection refused).",
+        "[rank1]:[W1127 10:00:00.123456 ProcessGroupNCCL.cpp:4115] Cannot allocate memory",
+        "WARNING:root:cannot import apex: undefined symbol: x",
+        "drover bench: warn: cannot load the profiler: undefined symbol: x"};
+    for (size_t i = 0; i < COUNT_OF(notes); i++) {
+        const char *lines[] = {notes[i], "bye", NULL};
+        CHECK_STR(what(&exited_1, lines), "nothing");
+        CHECK_HAS(both(&exited_1, lines, any), not_fit);
+    }
+}
+
+TEST(an_error_of_a_program_of_drover_is_the_cause_with_its_own_advice)
+{
+    const char *lines[] = {undefined, "drover bench: NCCL_SOCKET_IFNAME=ib9 matches no interface",
+                           "  try: eth0", "drover run: metrics at http://127.0.0.1:9400/metrics",
+                           NULL};
+    CHECK_STR(what(&exited_1, lines), "NCCL_SOCKET_IFNAME=ib9 matches no interface");
+    CHECK_STR(advice(&exited_1, lines), "eth0");
+    lines[2] = "bye";
+    CHECK_HAS(what(&exited_1, lines), not_fit);
+}
+
+TEST(exceptions_that_led_to_the_last_one_count_and_survived_ones_do_not)
+{
+    const char *chained[] = {"Traceback (most recent call last):",
+                             "  File \"a.py\", line 1",
+                             "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.",
+                             "",
+                             "The above exception was the direct cause of the following exception:",
+                             "",
+                             "Traceback (most recent call last):",
+                             "  File \"a.py\", line 3",
+                             "RuntimeError: DataLoader worker (pid(s) 7) exited unexpectedly",
+                             NULL};
+    CHECK_HAS(what(&exited_1, chained), "data loader worker");
+    chained[4] = "trying again with no workers";
+    CHECK_HAS(what(&exited_1, chained), "exited unexpectedly");
+    chained[8] = "subprocess.CalledProcessError: Command 'python3 a.py' returned 1";
+    CHECK_HAS(what(&exited_1, chained), "data loader worker");
+}
+
+TEST(an_exception_of_a_rank_that_a_signal_has_ended_may_be_survived)
+{
+    const struct rank_end aborted = {.status = -1, .signal = SIGABRT};
+    const char *lines[] = {exceptions[0], exceptions[1], "ImportError: apex is not here",
+                           "  what():  CUDA error: an illegal memory access was encountered", NULL};
+    CHECK_HAS(what(&aborted, lines), "outside its memory");
+    CHECK_HAS(what(&exited_1, lines), "apex");
+    lines[3] = undefined;
+    CHECK_HAS(what(&aborted, lines), "apex");
+}
+
+TEST(of_an_error_of_nccl_its_own_lines_say_the_reason)
+{
+    const char *lines[] = {"Traceback (most recent call last):",
+                           "  File \"a.py\", line 1",
+                           "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:268, "
+                           "invalid usage, NCCL version 2.28.9",
+                           "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",
+                           "Last error:",
+                           "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b000",
+                           undefined,
+                           NULL};
+    CHECK_HAS(what(&exited_1, lines), "same GPU");
+    lines[5] = "none";
+    CHECK_HAS(what(&exited_1, lines), "called incorrectly");
+    CHECK_HAS(both(&exited_1, raised, lines), "does not name an interface");
 }
 
 static void check_core(const char *pattern, bool uses_pid, const char *expected)

@@ -91,10 +91,11 @@ TEST(each_recorded_series_gets_exactly_its_advice)
 static struct job_usage_gpu gpu;
 static struct job_usage_summary ordinary(void)
 {
-    gpu = (struct job_usage_gpu){.peak_bytes = 70, .total_bytes = 100};
+    gpu = (struct job_usage_gpu){.utilisation = 0.2};
     return (struct job_usage_summary){.gpus = &gpu,
                                       .count = 1,
                                       .samples = 60,
+                                      .memory_share = 0.70,
                                       .utilisation = 0.2,
                                       .power_share = 0.5,
                                       .cpu_busy = 0.5,
@@ -120,13 +121,13 @@ TEST(advice_begins_at_its_threshold)
     CHECK_INT(job_advice(&s), 0);
 
     s = ordinary();
-    gpu.peak_bytes = 49;
+    s.memory_share = 0.49;
     CHECK_INT(job_advice(&s), JOB_ADVICE_BATCH);
-    gpu.peak_bytes = 50;
+    s.memory_share = 0.50;
     CHECK_INT(job_advice(&s), 0);
-    gpu.peak_bytes = 95;
+    s.memory_share = 0.95;
     CHECK_INT(job_advice(&s), 0);
-    gpu.peak_bytes = 96;
+    s.memory_share = 0.96;
     CHECK_INT(job_advice(&s), JOB_ADVICE_MEMORY);
 }
 
@@ -143,13 +144,13 @@ TEST(kernels_that_use_little_power_between_busy_links_wait_for_each_other)
 TEST(unknown_figures_support_no_advice)
 {
     struct job_usage_summary s = ordinary();
-    s.fullest = -1;
-    s.utilisation = s.power_share = s.cpu_busy = s.cpu_wait = s.link_share = JOB_USAGE_UNKNOWN;
+    s.memory_share = s.utilisation = s.power_share = s.cpu_busy = s.cpu_wait = s.link_share =
+        JOB_USAGE_UNKNOWN;
     CHECK_INT(job_advice(&s), 0);
     s = ordinary(); /* a MIG instance: only its memory is known */
     s.utilisation = s.power_share = JOB_USAGE_UNKNOWN;
     s.link_share = s.cpu_busy = 1;
-    gpu.peak_bytes = 97;
+    s.memory_share = 0.97;
     CHECK_INT(job_advice(&s), JOB_ADVICE_MEMORY);
 }
 

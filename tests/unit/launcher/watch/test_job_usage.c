@@ -55,23 +55,44 @@ TEST(idle_time_is_a_share_and_the_longest_time_without_a_pause)
 TEST(the_job_is_idle_as_long_as_all_its_gpus)
 {
     AUTO(job_usage) struct job_usage *u = job_usage_new();
-    CHECK_NEAR(job_usage_idle_s(u), 0, 0);
+    CHECK_NEAR(job_usage_idle_s(u, 2), 0, 0);
     struct gpu_sample s[] = {busy("GPU-aa", 0), busy("GPU-bb", 50)};
     job_usage_add(u, 1, s, 2);
     gpu_sample_set(&s[1], GPU_FACT_BUSY, 0);
     job_usage_add(u, 2, s, 2);
-    CHECK_NEAR(job_usage_idle_s(u), 0, 1e-9);
+    CHECK_NEAR(job_usage_idle_s(u, 2), 0, 1e-9);
     job_usage_add(u, 5, s, 2);
-    CHECK_NEAR(job_usage_idle_s(u), 3, 1e-9);
+    CHECK_NEAR(job_usage_idle_s(u, 2), 3, 1e-9);
     s[0].known[GPU_FACT_BUSY] = false; /* it may be busy */
     job_usage_add(u, 6, s, 2);
-    CHECK_NEAR(job_usage_idle_s(u), 0, 1e-9);
+    CHECK_NEAR(job_usage_idle_s(u, 2), 0, 1e-9);
     gpu_sample_set(&s[0], GPU_FACT_BUSY, 0);
     job_usage_add(u, 7, s, 2);
     job_usage_add(u, 9, s, 2);
-    CHECK_NEAR(job_usage_idle_s(u), 2, 1e-9);
+    CHECK_NEAR(job_usage_idle_s(u, 2), 2, 1e-9);
     job_usage_pause(u);
-    CHECK_NEAR(job_usage_idle_s(u), 0, 1e-9);
+    CHECK_NEAR(job_usage_idle_s(u, 2), 0, 1e-9);
+}
+
+TEST(a_job_is_idle_only_if_each_of_its_gpus_is_sampled_and_idle)
+{
+    AUTO(job_usage) struct job_usage *u = job_usage_new();
+    const struct gpu_sample here = busy("GPU-aa", 0), there = busy("GPU-bb", 0);
+    job_usage_add(u, 1, &here, 1);
+    job_usage_add(u, 4, &here, 1);
+    CHECK_NEAR(job_usage_idle_s(u, 1), 3, 1e-9);
+    CHECK_NEAR(job_usage_idle_s(u, 2), 0, 0); /* the other node has sent no samples */
+    job_usage_add(u, 5, &there, 1);
+    job_usage_add(u, 6, &here, 1);
+    job_usage_add(u, 7, &there, 1);
+    CHECK_NEAR(job_usage_idle_s(u, 2), 2, 1e-9);
+    for (int t = 8; t < 20; t++)
+        job_usage_add(u, t, &here, 1);
+    CHECK_NEAR(job_usage_idle_s(u, 2), 0, 0); /* … and none for over 10 s */
+    job_usage_pause(u);
+    job_usage_add(u, 30, &here, 1);
+    job_usage_add(u, 33, &here, 1);
+    CHECK_NEAR(job_usage_idle_s(u, 1), 3, 1e-9); /* the next attempt runs without that node */
 }
 
 TEST(time_without_samples_is_not_idle_time)
@@ -81,9 +102,9 @@ TEST(time_without_samples_is_not_idle_time)
     job_usage_add(u, 1, &s, 1);
     job_usage_add(u, 3, &s, 1);
     job_usage_add(u, 1000, &s, 1); /* drover was suspended */
-    CHECK_NEAR(job_usage_idle_s(u), 0, 1e-9);
+    CHECK_NEAR(job_usage_idle_s(u, 1), 0, 1e-9);
     job_usage_add(u, 1001, &s, 1);
-    CHECK_NEAR(job_usage_idle_s(u), 1, 1e-9);
+    CHECK_NEAR(job_usage_idle_s(u, 1), 1, 1e-9);
     struct job_usage_summary sum = summary(u);
     CHECK_NEAR(sum.gpus[0].longest_idle_s, 2, 1e-9);
     job_usage_summary_end(&sum);
@@ -104,6 +125,30 @@ TEST(memory_is_the_peak_and_the_fullest_gpu_is_named)
     CHECK_INT(s.gpus[0].peak_bytes, 30);
     CHECK_INT(s.gpus[1].peak_bytes, 50);
     CHECK_INT(s.fullest, 0); /* 75 % of its memory */
+    job_usage_summary_end(&s);
+}
+
+TEST(the_peak_is_that_of_the_jobs_processes_or_else_marked)
+{
+    AUTO(job_usage) struct job_usage *u = job_usage_new();
+    for (int t = 0; t < 3; t++) {
+        struct gpu_sample s[] = {busy("GPU-aa", 1), busy("GPU-bb", 1)};
+        for (int i = 0; i < 2; i++) {
+            gpu_sample_set(&s[i], GPU_FACT_MEMORY_USED, i ? 40 : 76);
+            gpu_sample_set(&s[i], GPU_FACT_MEMORY_TOTAL, 80);
+        }
+        if (t == 1) /* before and after, the driver lists no process of the job */
+            gpu_sample_set(&s[0], GPU_FACT_JOB_MEMORY, 30);
+        job_usage_add(u, t, s, 2);
+    }
+    struct job_usage_summary s = summary(u);
+    CHECK_INT(s.gpus[0].peak_bytes, 30);
+    CHECK(!s.gpus[0].peak_of_all);
+    CHECK_INT(s.gpus[0].all_peak_bytes, 76);
+    CHECK_INT(s.gpus[1].peak_bytes, 40);
+    CHECK(s.gpus[1].peak_of_all);
+    CHECK_INT(s.fullest, 1);
+    CHECK_NEAR(s.memory_share, 0.95, 1e-12); /* of all processes */
     job_usage_summary_end(&s);
 }
 
@@ -149,6 +194,31 @@ TEST(power_and_clock_are_means_and_throttling_is_a_share)
     CHECK_NEAR(sum.gpus[0].sm_mhz, 1300, 1e-9);
     CHECK_INT(sum.gpus[0].temperature_c, 80);
     CHECK_NEAR(sum.gpus[0].throttled_share, 0.5, 1e-9);
+    job_usage_summary_end(&sum);
+}
+
+TEST(new_memory_errors_and_the_first_xids_are_kept)
+{
+    AUTO(job_usage) struct job_usage *u = job_usage_new();
+    struct gpu_sample s = busy("GPU-aa", 0);
+    gpu_sample_set(&s, GPU_FACT_ECC_VOLATILE, 7); /* from before the job */
+    gpu_sample_set(&s, GPU_FACT_XIDS, 0);
+    job_usage_add(u, 1, &s, 1);
+    gpu_sample_set(&s, GPU_FACT_ECC_VOLATILE, 9);
+    gpu_sample_set(&s, GPU_FACT_XIDS, 48 | 45 << GPU_XID_BITS);
+    job_usage_add(u, 2, &s, 1);
+    struct job_usage_summary sum = summary(u);
+    CHECK_INT(sum.gpus[0].ecc_errors, 2);
+    CHECK_INT(sum.gpus[0].xid_count, 2);
+    CHECK_INT(sum.gpus[0].xids[0].code, 48);
+    CHECK_INT(sum.gpus[0].xids[1].code, 45);
+    CHECK_NEAR(sum.gpus[0].xids[1].at_s, 2, 0);
+    job_usage_summary_end(&sum);
+    for (int t = 3; t < 30; t++)
+        job_usage_add(u, t, &s, 1);
+    sum = summary(u);
+    CHECK_INT(sum.gpus[0].xid_count, JOB_USAGE_XIDS);
+    CHECK_INT(sum.gpus[0].xids[7].code, 45);
     job_usage_summary_end(&sum);
 }
 
@@ -210,6 +280,7 @@ TEST(what_no_sample_has_is_unknown)
     CHECK_NEAR(s.gpus[0].idle_share, UNKNOWN, 0);
     CHECK_NEAR(s.gpus[0].longest_idle_s, UNKNOWN, 0);
     CHECK_INT(s.gpus[0].peak_bytes, UNKNOWN);
+    CHECK_NEAR(s.memory_share, UNKNOWN, 0);
     CHECK_NEAR(s.gpus[0].power_w, UNKNOWN, 0);
     CHECK_NEAR(s.gpus[0].sm_mhz, UNKNOWN, 0);
     CHECK_INT(s.gpus[0].temperature_c, UNKNOWN);

@@ -50,6 +50,22 @@ TEST(of_equal_rows_one_is_called_different_in_at_most_5_of_100_comparisons)
         FAIL("seed %d: %d of %d", SEED, named, TRIES);
 }
 
+TEST(rows_of_too_few_iterations_cannot_be_judged)
+{
+    struct bench_diff_row rows[100];
+    for (int i = 0; i < 100; i++)
+        rows[i] = (struct bench_diff_row){.before_n = 4, .after_n = 4};
+    CHECK(bench_diff_can_judge(rows, 1));
+    CHECK(!bench_diff_can_judge(rows, 100));
+    rows[57].before_n = rows[57].after_n = 20;
+    CHECK(bench_diff_can_judge(rows, 100));
+    CHECK(!bench_diff_can_judge(rows, 0));
+    rows[0].after_n = 1;
+    CHECK(!bench_diff_can_judge(rows, 1));
+    rows[0].before_n = 10000;
+    CHECK(!bench_diff_can_judge(rows, 1));
+}
+
 TEST(a_row_that_is_slower_beyond_chance_and_tolerance_is_worse)
 {
     struct rng r;

@@ -68,8 +68,8 @@ TEST(what_is_no_matrix_is_refused_with_its_place)
         const char *text, *why;
     } bad[] = {
         {"", "0 rows"},
-        {"1 2", "1 rows and 2 columns"},
-        {"1 2\n3", "row 2 has 1 columns"},
+        {"1 2", "1 row and 2 columns"},
+        {"1 2\n3", "row 2 has 1 column,"},
         {"1 2\n3 x", "row 2, column 2: 'x' is not a number of bytes"},
         {"1 -2\n3 4", "row 1, column 2: '-2'"},
         {"1,2\n3,4", "row 1, column 1: '1,2'"},

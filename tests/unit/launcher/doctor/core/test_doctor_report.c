@@ -56,6 +56,19 @@ TEST(one_node_has_no_names)
     doctor_report_free(&r);
 }
 
+TEST(the_way_out_of_a_missing_node_has_a_line_of_its_own)
+{
+    struct doctor_report r = make(1);
+    lose(&r, 0);
+    free(r.nodes[0].error);
+    r.nodes[0].error = xstrdup("n0: resolve: its name is unknown; try: getent hosts n0; the name");
+    check_text(&r, false,
+               "fail  n0: resolve: its name is unknown\n      try: getent hosts n0; the name\n"
+               "0 ok, 0 warnings, 1 failure, 0 skipped in 1.9 s\n"
+               "cause: n0: resolve: its name is unknown\n");
+    doctor_report_free(&r);
+}
+
 TEST(nodes_that_agree_share_a_line_and_the_others_are_named)
 {
     struct doctor_report r = make(6);

@@ -76,8 +76,8 @@ static void world_open(struct world *w)
     static const struct agent_children_events ev = {on_up, on_joined, on_exchange, on_lost};
     *w = (struct world){.lost = -1};
     CHECK_INT(uv_loop_init(&w->loop), 0);
-    const struct tree t = {.nodes = 7, .radix = 2};
-    CHECK_INT(agent_children_open(&w->children, &w->loop, &t, 0, token, &ev, w, NULL), 0);
+    const struct agent_children_opts o = {.tree = {.nodes = 7, .radix = 2}, .token = token};
+    CHECK_INT(agent_children_open(&w->children, &w->loop, &o, &ev, w, NULL), 0);
 }
 
 static void world_close(struct world *w)

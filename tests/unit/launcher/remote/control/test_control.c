@@ -3,6 +3,7 @@
 #include "launcher/remote/control/control.h"
 
 #include <arpa/inet.h>
+#include <signal.h>
 #include <sys/socket.h>
 
 #include "tests/unit/test.h"
@@ -168,6 +169,26 @@ TEST(a_silent_peer_is_lost_and_pings_keep_alive)
         uv_run(&p.loop, UV_RUN_ONCE);
     CHECK(!p.a.ended && !p.b.ended && p.a.received.len == 0);
     pair_close(&p);
+}
+
+TEST(a_frozen_peer_is_tolerated_also_with_a_full_buffer)
+{
+    AUTO(free) char *big = xcalloc(16 << 20, 1);
+    signal(SIGPIPE, SIG_IGN); /* as in drover */
+    for (size_t bytes = 0; bytes <= 16 << 20; bytes += 16 << 20) {
+        struct pair p;
+        pair_open(&p, true); /* the raw side reads and sends nothing; its kernel answers */
+        control_authenticate(p.a.c, 150);
+        control_tolerate_frozen(p.a.c);
+        control_send(p.a.c, json_pack("{s:s}", "t", "big"), big, bytes);
+        for (uint64_t before = uv_now(&p.loop); uv_now(&p.loop) - before < 1500;)
+            uv_run(&p.loop, UV_RUN_ONCE);
+        CHECK(!p.a.ended);
+        close(fd_take(&p.raw));
+        until_ended(&p.a);
+        CHECK_HAS(p.a.why, "the connection was");
+        pair_close(&p);
+    }
 }
 
 TEST(a_suspended_timeout_lasts_until_the_next_frame)

@@ -1,0 +1,1 @@
+from wandb.sklearn import __getattr__  # noqa: F401

@@ -1,0 +1,42 @@
+/* test_gpu_names - names as users write them. */
+#include "launcher/estimate/gpu_names.h"
+
+#include <string.h>
+
+#include "tests/unit/test.h"
+
+TEST(names_are_found_as_users_write_them)
+{
+    static const struct {
+        const char *text, *name;
+        int mib, count;
+    } cases[] = {
+        {"H100", "H100", 81559, 0},
+        {"h100", "H100", 81559, 0},
+        {"8xH100", "H100", 81559, 8},
+        {"2*a100-40gb", "A100-40G", 40960, 2},
+        {"NVIDIA A100-80GB", "A100-80G", 81920, 0},
+        {"RTX 4090", "4090", 24564, 0},
+        {"rtx_3090", "3090", 24576, 0},
+        {"GeForce RTX 5090", "5090", 32607, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t bytes = 0;
+        int count = -1;
+        const char *name = gpu_names_find(cases[i].text, &bytes, &count);
+        CHECK(name);
+        CHECK_STR(name, cases[i].name);
+        CHECK_INT(bytes >> 20, cases[i].mib);
+        CHECK_INT(count, cases[i].count);
+    }
+}
+
+TEST(sizes_are_no_names_and_near_names_are_suggested)
+{
+    uint64_t bytes;
+    int count;
+    CHECK(!gpu_names_find("80G", &bytes, &count));
+    CHECK(!gpu_names_find("", &bytes, &count));
+    CHECK(!gpu_names_find("0xH100", &bytes, &count));
+    CHECK_STR(gpu_names_near("H10O"), "H100");
+}

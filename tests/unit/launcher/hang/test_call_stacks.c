@@ -1,0 +1,81 @@
+/* call_stacks: of real processes, by the real gdb. */
+#include "launcher/hang/call_stacks.h"
+
+#include "common/strbuf.h"
+#include "tests/unit/test.h"
+
+struct heard {
+    uv_loop_t loop;
+    struct call_stacks *s;
+    struct strbuf texts;
+    int calls;
+};
+
+static void on_done(void *arg, const char *const *texts)
+{
+    struct heard *h = arg;
+    h->calls++;
+    strbuf_puts(&h->texts, texts[0]);
+    call_stacks_free(h->s);
+}
+
+static pid_t start_sleeper(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        execlp("sleep", "sleep", "100", (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void ask(struct heard *h, const struct rank_status *of)
+{
+    uv_loop_init(&h->loop);
+    h->s = call_stacks_capture(&h->loop, of, 1, on_done, h);
+    CHECK_INT(h->calls, 0); /* from the loop */
+    CHECK_INT(uv_run(&h->loop, UV_RUN_DEFAULT), 0);
+    CHECK_INT(uv_loop_close(&h->loop), 0);
+    CHECK_INT(h->calls, 1);
+}
+
+TEST(gdb_tells_where_a_process_stands)
+{
+    if (access("/usr/bin/gdb", X_OK) < 0)
+        SKIP("gdb is not installed");
+    pid_t pid = start_sleeper();
+    struct heard h = {.calls = 0};
+    ask(&h, &(struct rank_status){.at = {.pid = pid}});
+    CHECK_HAS(strbuf_str(&h.texts), "#0 ");
+    CHECK_HAS(strbuf_str(&h.texts), "nanosleep");
+    CHECK(!strstr(strbuf_str(&h.texts), "Thread "));
+    strbuf_free(&h.texts);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+TEST(without_a_tool_the_text_is_empty_or_names_the_one_for_python)
+{
+    setenv("PATH", "/nowhere", 1);
+    struct heard h = {.calls = 0};
+    ask(&h, &(struct rank_status){.at = {.pid = getpid(), .name = "train"}});
+    CHECK_STR(strbuf_str(&h.texts), "");
+    h.calls = 0;
+    ask(&h, &(struct rank_status){.at = {.pid = getpid(), .name = "python3"}});
+    CHECK_HAS(strbuf_str(&h.texts), "try: python3 -m pip install py-spy");
+    strbuf_free(&h.texts);
+}
+
+TEST(what_is_freed_early_is_not_told)
+{
+    pid_t pid = start_sleeper();
+    struct heard h = {.calls = 0};
+    uv_loop_init(&h.loop);
+    call_stacks_free(
+        call_stacks_capture(&h.loop, &(struct rank_status){.at = {.pid = pid}}, 1, on_done, &h));
+    CHECK_INT(uv_run(&h.loop, UV_RUN_DEFAULT), 0);
+    CHECK_INT(uv_loop_close(&h.loop), 0);
+    CHECK_INT(h.calls, 0);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
