@@ -135,6 +135,9 @@ struct opt_help {
     const char *usage;    /* the words after it: "[options] [--] program [arguments]" */
     const char *summary;  /* what the command does, in sentences without line breaks */
     const char *examples; /* command lines, one per line; NULL: none */
+    /* Names of the options that most users need, separated by spaces: only these are shown, and a
+     * line that says how many --help-all has. NULL: all are shown. */
+    const char *usual;
 };
 
 /* Prints a help page of at most 80 columns: usage, summary, the rows by group, examples. Texts are

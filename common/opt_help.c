@@ -105,6 +105,17 @@ static void print_indented(FILE *to, const char *title, const char *lines)
     }
 }
 
+/* Returns true if one of the names of the option is among the words. */
+static bool is_usual(const struct opt *r, const char *words)
+{
+    const char *names = r->name, *name = NULL;
+    for (size_t n; (n = opt_next_name(&names, &name)) > 0;)
+        for (const char *w = words; *w; w += strcspn(w, " "), w += *w == ' ')
+            if (strcspn(w, " ") == n && strncmp(w, name, n) == 0)
+                return true;
+    return false;
+}
+
 static const struct opt help_row = OPT_CALL('h', "help", NULL, "show this text", NULL);
 
 /* {"group": "Output", "names": ["-q", "--quiet"], "arg": null, "help": "…", "min": null, …} */
@@ -157,11 +168,16 @@ void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *table)
     print_wrapped(to, strbuf_str(&b), 0, strlen("Usage: "));
     fputc('\n', to);
     print_wrapped(to, h->summary, 0, 0);
+    int others = 0;
     for (const struct opt *r = rows; r->kind != OPT_KIND_END; r++) {
         if (!r->help)
             continue;
         if (r->kind == OPT_KIND_GROUP) {
             title = r->help;
+            continue;
+        }
+        if (h->usual && !is_usual(r, h->usual)) {
+            others++;
             continue;
         }
         if (title)
@@ -172,6 +188,8 @@ void opt_print_help(FILE *to, const struct opt_help *h, const struct opt *table)
     if (title)
         fprintf(to, "\n%s:\n", title);
     print_row(to, &help_row, column, &b);
+    if (others > 0)
+        fprintf(to, "\n%d further options: %s --help-all\n", others, h->program);
     if (h->examples)
         print_indented(to, "Examples", h->examples);
 }

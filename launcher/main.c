@@ -73,7 +73,8 @@ static void print_help(FILE *to)
     const struct opt_help help = {"drover", "COMMAND [options]", strbuf_str(&summary),
                                   "drover run -np 4 ./train\n"
                                   "drover sweep sweep.yaml\n"
-                                  "drover bench all_reduce -np 4"};
+                                  "drover bench all_reduce -np 4",
+                                  NULL};
     opt_print_help(to, &help, rows);
 }
 

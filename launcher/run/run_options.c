@@ -396,6 +396,7 @@ static const struct opt options[] = {
     OPT_CALL(0, "mca||gmca", "KEY VALUE", "set a parameter of Open MPI", on_mca),
 
     OPT_GROUP("Other"),
+    OPT_FLAG(0, "help-all", "show all options", T, help_all),
     /* Not shown: other names and lists of Open MPI */
     OPT_FLAG(0, "allow-run-as-root|genvall|envall", NULL, T, as_root),
     OPT_CALL(0, "nooversubscribe", NULL, NULL, on_no_oversubscribe),
@@ -463,7 +464,12 @@ void run_options_init(struct run_options *o, const char *program)
                               .features.spares.exclude_for_s = 3600};
 }
 
-static void print_help(const char *program)
+/* Shown by --help. --help-all shows all. */
+static const char usual_options[] =
+    "np npernode host hostfile engine bind-to gpus place dry-run x wdir app show tag "
+    "output-filename quiet max-restarts timeout hang-timeout stop-on-nan metrics report help-all";
+
+static void print_help(const char *program, bool all)
 {
     const struct opt_help help = {
         .program = program,
@@ -477,6 +483,7 @@ static void print_help(const char *program)
         .examples = "drover run -np 4 ./train\n"
                     "drover run -H a:8,b:8 --max-restarts 3 python3 train.py --epochs 10\n"
                     "drover run -np 1 ./head : -np 3 ./worker",
+        .usual = all ? NULL : usual_options,
     };
     opt_print_help(stdout, &help, options);
 }
@@ -485,8 +492,10 @@ static int parse(struct run_options *o, int argc, char **argv, struct err *e)
 {
     int first = run_mpmd_first(argc, argv), rest = first;
     int rc = opt_parse(options, o, first, argv, &rest, e);
-    if (rc == OPT_HELP)
-        print_help(o->program);
+    if (rc == OPT_HELP || (rc == 0 && o->help_all)) {
+        print_help(o->program, o->help_all);
+        return OPT_HELP;
+    }
     if (rc != 0)
         return rc;
     run_mpmd_program(&o->argv, first - rest, argv + rest);

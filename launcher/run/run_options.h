@@ -62,7 +62,7 @@ struct run_options {
     struct rdzv_client_opts *rdzv; /* the rendezvous of an elastic job; NULL: no rendezvous */
     struct console_style style;
     hwloc_bitmap_t show; /* the ranks whose output is shown; NULL: all */
-    bool dry_run, json, report_bindings, quiet, verbose;
+    bool dry_run, json, report_bindings, quiet, verbose, help_all;
     bool as_root; /* --allow-run-as-root: accepted, without effect */
 };
 

@@ -325,7 +325,7 @@ int main(int argc, char **argv)
     int rc = opt_parse(options, &a, argc, argv, &rest, &e);
     if (rc == OPT_HELP) {
         const struct opt_help help = {"conform", "[options]", "Checks a backend's collectives.",
-                                      NULL};
+                                      NULL, NULL};
         opt_print_help(stdout, &help, options);
         return 0;
     }

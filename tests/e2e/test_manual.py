@@ -14,6 +14,7 @@ DROVER = BUILD / "bin/drover"
 MANUAL = BUILD / "share/manual"
 PAGES = pages(DROVER)
 IDS = [p.name for p in PAGES]
+ALL_OPTIONS = {"drover run": "--help-all"}
 
 
 def run(*argv, **kw):
@@ -45,13 +46,21 @@ def test_a_page_is_rendered_without_warnings_and_has_all_options(page):
                env={"MANWIDTH": "200", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"})
     assert done.returncode == 0 and done.stderr == ""
     text = re.sub(r"\x1b\[\d*m|.\x08", "", done.stdout)
-    shown = re.findall(r"^  (?:-\w, |    )?(-\S.*?)(?:  .*)?$", run(DROVER, *page.path[1:], "--help").stdout, re.M)
+    shown = re.findall(r"^  (?:-\w, |    )?(-\S.*?)(?:  .*)?$", run(DROVER, *page.path[1:], ALL_OPTIONS.get(page.name, "--help")).stdout, re.M)
     assert len(shown) == len(page.options)
     for label in shown:
         assert re.search(rf"(^ {{7}}|, ){re.escape(label)}( |$)", text, re.M), label
     for option in page.options:
         if "min" in option and option["min"] >= 1:
             assert re.search(rf"(From|At least) {option['min']:g}\b", text), option
+
+
+def test_help_of_run_shows_what_most_jobs_need_and_says_where_the_rest_is():
+    short, whole = (run(DROVER, "run", word).stdout for word in ("--help", "--help-all"))
+    options = [set(re.findall(r"^  (?:-\w, |    )?(--?[\w-]+)", text, re.M)) for text in (short, whole)]
+    assert 20 <= len(options[0]) <= 26 and options[0] < options[1]
+    assert len(short.splitlines()) <= 66
+    assert f"\n{len(options[1]) - len(options[0])} further options: drover run --help-all\n" in short and "further options" not in whole
 
 
 def test_mandoc_finds_nothing_to_warn_of():

@@ -358,8 +358,8 @@ TEST(help_has_a_line_for_each_row_that_is_shown)
     char *text = NULL;
     size_t len = 0;
     FILE *f = open_memstream(&text, &len);
-    opt_print_help(f, &(struct opt_help){"drover run", "[-np N] program", "Starts a job.", NULL},
-                   rows);
+    opt_print_help(
+        f, &(struct opt_help){"drover run", "[-np N] program", "Starts a job.", NULL, NULL}, rows);
     fclose(f);
     CHECK_STR(text, "Usage: drover run [-np N] program\n"
                     "\n"
@@ -397,7 +397,7 @@ TEST(names_after_two_bars_are_understood_and_suggested_but_not_shown)
     CHECK_INT(parse("-machine=b"), 0);
     CHECK_STR(got.host, "b");
     check_error("--machinefil a", "unknown option '--machinefil'", "--machinefile");
-    AUTO(free) char *text = help_text(&(struct opt_help){"x", "", "", NULL}, rows);
+    AUTO(free) char *text = help_text(&(struct opt_help){"x", "", "", NULL, NULL}, rows);
     CHECK_HAS(text, "  -H, --host, --hostfile FILE\n");
     CHECK(!strstr(text, "machine"));
 }
@@ -417,7 +417,7 @@ TEST(a_table_may_have_the_rows_of_another_one_in_the_middle)
     char *words[] = {"x", "-a1", "--dry", "--count", "-b2", NULL};
     CHECK_INT(opt_parse(table, &to, 5, words, &rest, &error), 0);
     CHECK(to.first == 1 && to.second.dry && to.second.calls == 1 && to.second.ranks == 2);
-    AUTO(free) char *text = help_text(&(struct opt_help){"x", "", "", NULL}, table);
+    AUTO(free) char *text = help_text(&(struct opt_help){"x", "", "", NULL, NULL}, table);
     CHECK_HAS(text,
               "  -a N          first\n      --dry     stop\n      --count   count\n  -b N   ");
 }

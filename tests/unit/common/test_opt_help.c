@@ -55,10 +55,17 @@ TEST(help_shows_groups_and_examples)
                     "Examples:\n"
                     "  drover run -np 2 ./a\n"
                     "  drover run ./b\n");
+    AUTO(free)
+    char *usual =
+        help_text(&(struct opt_help){"drover run", "", "Starts a job.", NULL, "hosts host"}, table);
+    CHECK_STR(usual, "Usage: drover run\n\nStarts a job.\n\nWhere ranks run:\n"
+                     "  -H, --host LIST  nodes and their slots\n\nOther:\n"
+                     "  -h, --help       show this text\n\n"
+                     "2 further options: drover run --help-all\n");
     static const struct opt hidden[] = {OPT_GROUP("Nothing"),
                                         OPT_FLAG(0, "xml", NULL, struct into, dry), OPT_END};
     AUTO(free)
-    char *few = help_text(&(struct opt_help){"drover x", "", "Does it.", NULL}, hidden);
+    char *few = help_text(&(struct opt_help){"drover x", "", "Does it.", NULL, NULL}, hidden);
     CHECK_STR(few, "Usage: drover x\n\nDoes it.\n\nNothing:\n  -h, --help    show this text\n");
     struct into got = {0};
     int rest = 0;
