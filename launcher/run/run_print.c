@@ -101,7 +101,7 @@ static void print_culprit(struct strbuf *b, const char *program, const struct pl
     const struct job_witness *w = &end->ranks[c->rank];
     size_t lines = 0;
     print_rank(b, program, p, c->rank);
-    strbuf_puts(b, "failed first: it ");
+    strbuf_puts(b, c->silent ? "failed, too, and names no other rank: it " : "failed first: it ");
     if (w->end && !w->end->told_to_stop)
         print_end(b, w->end);
     else

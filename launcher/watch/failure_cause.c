@@ -116,6 +116,21 @@ static void find_exceptions(struct speech *s, size_t lines)
     }
 }
 
+/* Returns the message in the line of Rust, Go, Julia or C++ that says why the program ends; NULL:
+ * it is no such line. Rust writes the message into the next line. */
+static const char *message_of(const char *line, const char *next)
+{
+    static const char *const before[] = {
+        "panic: ", "fatal error: ", "ERROR: LoadError: ", "  what():  "};
+    for (size_t i = 0; i < COUNT_OF(before); i++)
+        if (starts(line, before[i]))
+            return line + strlen(before[i]);
+    const char *at = starts(line, "thread '") ? strstr(line, "' panicked at ") : NULL;
+    return at && at[strlen("' panicked at ")] == '\'' ? at + strlen("' panicked at ")
+           : at                                       ? next
+                                                      : NULL;
+}
+
 /* Finds the last error of a program of drover with its advice, as err_print() prints them. */
 static void find_error(struct speech *s, size_t lines)
 {
@@ -141,6 +156,12 @@ static void hear(struct speech *s, const struct rank_end *r, const char *const *
     for (size_t i = 0; i < n; i++)
         s->at[i] = (struct said){lines[i], trust_in(lines[i])};
     find_exceptions(s, n);
+    bool in_python = s->exception; /* it may survive how a process of its own ends */
+    for (size_t i = 0; i < n && (r->signal || !in_python); i++) {
+        const char *message = message_of(lines[i], lines[i + 1]);
+        if (message)
+            s->at[i] = (struct said){s->exception = message, FAILURE_EXCEPTION};
+    }
     find_error(s, n);
     if (written) {
         s->at[s->count++] = (struct said){written, FAILURE_EXCEPTION};
@@ -161,9 +182,9 @@ static enum failure_trust match(const struct failure_row *p, const struct rank_e
                                 const struct speech *s)
 {
     enum failure_trust best = FAILURE_NEVER;
-    if ((p->signal && r->signal != p->signal) || (p->status && r->status != p->status) ||
-        (p->mpi_fault && r->mpi_fault != p->mpi_fault) || (p->oom_killed && !r->oom_killed) ||
-        (p->started && r->start_status != 0))
+    if ((p->signal && job_rank_status(r) != 128 + p->signal) ||
+        (p->status && r->status != p->status) || (p->mpi_fault && r->mpi_fault != p->mpi_fault) ||
+        (p->oom_killed && !r->oom_killed) || (p->started && r->start_status != 0))
         return best;
     if (!p->texts[0])
         return p->trust;
@@ -198,13 +219,22 @@ enum failure_remedy failure_cause_remedy(const char *error)
                                         "GatedRepoError",
                                         "HFValidationError",
                                         "ArgumentError",
-                                        "UsageError"};
+                                        "UsageError",
+                                        "MisconfigurationException",
+                                        "InterpolationKeyError",
+                                        "ValidationError",
+                                        "DatasetNotFoundError",
+                                        "DefaultCredentialsError",
+                                        "NoCredentialsError",
+                                        "OutOfResources",
+                                        "Unsupported",
+                                        "UndefVarError"};
     static const char *const texts[] = {"shapes cannot be multiplied",
                                         "must match the size of tensor",
                                         "Expected all tensors to be on the same device",
                                         "should be the same", /* types of input and weight */
                                         "expected scalar type",
-                                        "to have the same dtype",
+                                        "have the same dtype",
                                         "Error(s) in loading state_dict",
                                         "does not require grad and does not have a grad_fn",
                                         "modified by an inplace operation",
@@ -214,6 +244,12 @@ enum failure_remedy failure_cause_remedy(const char *error)
                                         "not implemented for '",
                                         "binary incompatibility",
                                         "cannot open shared object file",
+                                        "o such file or directory", /* Go begins errors small */
+                                        "is not divisible by",
+                                        "Ampere",
+                                        "Failed to find C compiler",
+                                        "DNN library initialization failed",
+                                        "Unable to initialize backend",
                                         NULL};
     AUTO(free) char *full = xstrndup(error, strcspn(error, ": "));
     const char *name = strrchr(full, '.') ? strrchr(full, '.') + 1 : full;

@@ -45,10 +45,12 @@ static bool tells_by_its_end(const struct rank_end *end)
 {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGXCPU, SIGXFSZ};
     bool tells = end->lost || end->start_status || end->oom_killed || end->mpi_fault;
-    for (size_t i = 0; i < COUNT_OF(signals); i++)
-        tells |= end->signal == signals[i];
+    for (size_t i = 0; i < COUNT_OF(signals); i++) /* or of a process that a shell started */
+        tells |= job_rank_status(end) == 128 + signals[i];
     return tells;
 }
+
+enum { SILENT = 1, FIRST_HAND }; /* weights: of a failure without a word, and at least */
 
 /* Returns how well the failure of a rank explains those of others; 0: not at all. A known cause
  * explains more than an unknown exception, which may have followed from a failure, too. A rank that
@@ -60,8 +62,8 @@ static int weight(const struct first_cause *c, const struct job_witness *w)
     if (has_left(w) || (c->known && c->cause.second_hand && !tells))
         return 0;
     if (!tells && (!c->known || (!failed && c->cause.trust >= FAILURE_LINE)))
-        return 0;
-    return 1 + failed + 2 * (tells || c->cause.advice);
+        return failed ? SILENT : 0;
+    return FIRST_HAND + failed + 2 * (tells || c->cause.advice);
 }
 
 static bool is_earlier(const struct job_witness *a, const struct job_witness *b)
@@ -69,12 +71,13 @@ static bool is_earlier(const struct job_witness *a, const struct job_witness *b)
     return has_failed(a) && has_failed(b) && a->end->seconds < b->end->seconds;
 }
 
-/* Replaces `*best` by the best explanation among the other ranks. With `ended`, only ranks that
- * have failed by themselves count. Returns its weight, or 0 if there is none. */
+/* Replaces `*best` by the best explanation among the other ranks, of weight `least` or more. With
+ * `ended`, only ranks that have failed by themselves count. Returns its weight, or 0 if there is
+ * none. */
 static int search(struct first_cause *best, int first, const struct job_witness *ranks, int count,
-                  bool ended)
+                  bool ended, int least)
 {
-    int found = 0, searched = 0;
+    int found = least - 1, searched = 0;
     for (int i = 0; i < count && searched < (ended ? LISTEN_RANKS_MAX : count); i++) {
         if (i == first || (ended && !has_failed(&ranks[i])))
             continue;
@@ -82,15 +85,16 @@ static int search(struct first_cause *best, int first, const struct job_witness 
         hear(&c, i, &ranks[i]);
         searched++;
         int w = weight(&c, &ranks[i]);
-        if (w > found || (w && w == found && is_earlier(&ranks[i], &ranks[best->rank]))) {
+        if (w > found || (w >= least && w == found && is_earlier(&ranks[i], &ranks[best->rank]))) {
             first_cause_clear(best);
             *best = c;
+            best->silent = w < FIRST_HAND;
             found = w;
         } else {
             first_cause_clear(&c);
         }
     }
-    return found;
+    return found < least ? 0 : found;
 }
 
 static void find_left(struct first_cause *out, const struct job_witness *ranks, int count)
@@ -115,8 +119,11 @@ void first_cause_find(struct first_cause *out, int first, const struct job_witne
     if (first < 0)
         return;
     hear(out, first, &ranks[first]);
-    if (follows(out, &ranks[first]) && search(out, first, ranks, count, false) == 0)
-        find_left(out, ranks, count);
+    if (!follows(out, &ranks[first]) || search(out, first, ranks, count, false, FIRST_HAND))
+        return;
+    find_left(out, ranks, count);
+    if (!out->left)
+        (void)search(out, first, ranks, count, false, SILENT);
 }
 
 void first_cause_clear(struct first_cause *c)
@@ -130,10 +137,10 @@ int first_cause_listen_ms(int first, const struct job_witness *ranks, int count)
 {
     struct first_cause c;
     hear(&c, first, &ranks[first]);
-    int ms =
-        follows(&c, &ranks[first]) && search(&c, first, ranks, count, true) == 0 ? LISTEN_MS : 0;
+    bool listen =
+        follows(&c, &ranks[first]) && search(&c, first, ranks, count, true, FIRST_HAND) == 0;
     first_cause_clear(&c);
-    return ms;
+    return listen ? LISTEN_MS : 0;
 }
 
 /* Addresses, ports and times differ from attempt to attempt. */

@@ -13,7 +13,8 @@ struct first_cause {
     int rank;                   /* the rank whose failure this is; -1: no rank failed */
     bool known;                 /* `cause` is valid; otherwise only its remedy is */
     struct failure_cause cause; /* its texts are static, borrowed from the ranks, or `written` */
-    char *written;              /* failure_cause_error_file() of the rank */
+    bool silent;   /* the rank failed after another, without saying that it followed, or why */
+    char *written; /* failure_cause_error_file() of the rank */
     bool *left; /* by rank: it had exited with status 0, and the first failed rank may have needed
                    it. NULL: there is no such rank, or a first-hand cause is known */
 };

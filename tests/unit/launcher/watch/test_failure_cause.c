@@ -144,6 +144,25 @@ TEST(the_exception_is_the_line_that_ends_the_last_traceback)
     CHECK_STR(what(&exited_1, marked), "ValueError: bad");
 }
 
+TEST(messages_of_rust_go_julia_and_cxx_are_exceptions)
+{
+    const char *new_rust[] = {"thread 'main' panicked at src/main.rs:2:5:", "no row 7", NULL},
+               *old_rust[] = {"thread 'main' panicked at 'no row 8', src/main.rs:2:5", NULL},
+               *cut[] = {"thread 'main' panicked at src/main.rs:2:5:", NULL},
+               *go[] = {"panic: no row 9", "", "goroutine 1 [running]:", NULL},
+               *cxx[] = {"  what():  disk: No space left on device", NULL};
+    CHECK_STR(what(&exited_1, new_rust), "no row 7");
+    CHECK_HAS(what(&exited_1, old_rust), "'no row 8'");
+    CHECK_STR(what(&exited_1, cut), "nothing");
+    CHECK_STR(what(&exited_1, go), "no row 9");
+    CHECK_STR(what(&(struct rank_end){.status = -1, .signal = SIGABRT}, cxx), "a disk is full");
+}
+
+TEST(a_signal_that_a_shell_reports_is_a_signal)
+{
+    CHECK_HAS(what(&(struct rank_end){.status = 128 + SIGBUS}, NULL), "bus error");
+}
+
 TEST(an_error_file_has_a_message_and_a_traceback)
 {
     static const struct {

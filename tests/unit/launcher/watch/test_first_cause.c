@@ -104,6 +104,25 @@ TEST(a_known_cause_counts_more_than_an_exception_and_the_earlier_one_more_than_t
           "odd");
 }
 
+TEST(a_rank_that_failed_without_a_word_is_named_if_nothing_explains_more)
+{
+    static const struct rank_end aborted = {.status = -1, .signal = SIGABRT, .seconds = 3};
+    struct ranks r = {{W(&exited_1, closed), W(&exited_1, closed), W(&aborted, NULL),
+                       W(&exited_1_later, denied + 1)}};
+    struct first_cause c = found(r);
+    CHECK(c.rank == 3 && c.silent && !c.known && !c.left);
+    first_cause_clear(&c);
+    CHECK_INT(first_cause_listen_ms(0, r.at, 4), 1000); /* a rank with a word may come */
+    r.at[1] = RANK(&stopped, odd);
+    c = found(r);
+    CHECK(c.rank == 1 && !c.silent);
+    first_cause_clear(&c);
+    r.at[1] = RANK(&exited_0, NULL);
+    c = found(r);
+    CHECK(c.rank == 0 && !c.silent && c.left && c.left[1]);
+    first_cause_clear(&c);
+}
+
 TEST(ranks_that_left_are_named_if_nothing_else_explains_the_failure)
 {
     struct ranks r = {
