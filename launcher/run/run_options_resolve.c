@@ -42,6 +42,8 @@ static int check(struct run_options *o, struct err *e)
 {
     if (o->json && !o->dry_run)
         return err_set(e, -EINVAL, "--json needs --dry-run");
+    if (o->spec.restart_always && o->spec.max_restarts == 0)
+        return err_set(e, -EINVAL, "--restart-always needs --max-restarts N");
     if (strv_len(o->argv) == 0) {
         err_set(e, -EINVAL, "the program is missing");
         return err_hint(e, "%s -np 4 ./program", o->program);

@@ -50,8 +50,9 @@ struct session {
     int64_t ticked_ms; /* the loop's time */
     bool watches;      /* `signals` and `tick` are open handles of the loop */
     enum run_session_state state;
-    int stop_signal; /* the signal of FEATURE_CAUSE_SIGNAL; 0: none */
-    int status;      /* exit status, as far as it is known */
+    bool output_lost; /* and this is said */
+    int stop_signal;  /* the signal of FEATURE_CAUSE_SIGNAL; 0: none */
+    int status;       /* exit status, as far as it is known */
 };
 
 /* ---- states --------------------------------------------------------------------------------- */
@@ -277,7 +278,8 @@ static void on_output_progress(void *arg)
     if (error == -EPIPE) {
         add_cause(s, FEATURE_CAUSE_OUTPUT);
         apply(s, RUN_SESSION_EV_OUTPUT_CLOSED);
-    } else if (error) {
+    } else if (error && !s->output_lost) {
+        s->output_lost = true;
         log_error("output: %s", strerror(-error));
     }
     if (s->state == RUN_SESSION_FLUSHING)

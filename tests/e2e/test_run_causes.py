@@ -103,6 +103,12 @@ def test_the_user_may_have_it_restarted_in_any_case(drover, command):
     assert done.returncode == 1 and attempts(drover) == 2 and "not restarted" not in done.stderr
 
 
+@pytest.mark.parametrize("command", ["run", "torchrun"])
+def test_restarts_in_any_case_need_a_number(drover, command):
+    done = python(drover, "undefined", "--restart-always", command=command)
+    assert done.returncode == 2 and "--restart-always needs --max-restarts N" in done.stderr, done.stderr
+
+
 def test_without_restarts_nothing_is_said_of_them(drover):
     assert "restarted" not in python(drover, "undefined").stderr
 
