@@ -33,15 +33,13 @@ struct estimate_options {
 static int set_precision(void *into, char *const *values, struct err *e)
 {
     struct estimate_options *o = into;
-    return estimate_precision_parse(&o->job.precision, values[0], e) < 0
-               ? err_wrap(e, "--precision")
-               : 0;
+    return estimate_precision_parse(&o->job.precision, values[0], e);
 }
 
 static int set_optimizer(void *into, char *const *values, struct err *e)
 {
     struct estimate_options *o = into;
-    return estimate_optim_parse(&o->job, values[0], e) < 0 ? err_wrap(e, "--optimizer") : 0;
+    return estimate_optim_parse(&o->job, values[0], e);
 }
 
 static int set_recompute(void *into, char *const *values, struct err *e)
@@ -50,36 +48,32 @@ static int set_recompute(void *into, char *const *values, struct err *e)
     o->job.recompute = strcmp(values[0], "block") == 0;
     o->job.selective = strcmp(values[0], "selective") == 0;
     if (!o->job.recompute && !o->job.selective && strcmp(values[0], "none") != 0)
-        return err_set(e, -EINVAL, "--recompute %s: not 'none', 'selective' or 'block'", values[0]);
+        return err_set(e, -EINVAL, "'%s' is not none, selective or block", values[0]);
     return 0;
 }
 
 static int set_loss(void *into, char *const *values, struct err *e)
 {
     struct estimate_options *o = into;
-    return estimate_loss_parse(&o->job.loss, values[0], e) < 0 ? err_wrap(e, "--loss") : 0;
+    return estimate_loss_parse(&o->job.loss, values[0], e);
 }
 
 static int set_targets(void *into, char *const *values, struct err *e)
 {
     struct estimate_options *o = into;
-    return estimate_lora_parse(&o->job.lora_targets, values[0], e) < 0
-               ? err_wrap(e, "--lora-targets")
-               : 0;
+    return estimate_lora_parse(&o->job.lora_targets, values[0], e);
 }
 
 static int set_trainable(void *into, char *const *values, struct err *e)
 {
     struct estimate_options *o = into;
-    return model_shape_parse_params(&o->job.trainable, values[0], e) < 0
-               ? err_wrap(e, "--trainable")
-               : 0;
+    return model_shape_parse_params(&o->job.trainable, values[0], e);
 }
 
 /* batch x seq x hidden x 4 B x 1.5: a rule of thumb for fp32 activations of one layer. */
 static int set_rough(void *into, char *const *values, struct err *e)
 {
-    static const char *const names[] = {"--rough BATCH", "--rough SEQ", "--rough HIDDEN"};
+    static const char *const names[] = {"BATCH", "SEQ", "HIDDEN"};
     struct estimate_options *o = into;
     double product = 4 * 1.5;
     for (int i = 0; i < 3; i++) {
@@ -219,7 +213,7 @@ static int given_gpu(struct estimate_gpu **out, size_t *count, const char *text,
     int number = 0;
     char size[16];
     const char *name = gpu_names_find(text, &bytes, &number);
-    if (!name && byte_size_parse(&bytes, text, e) < 0) {
+    if (!name && (byte_size_parse(&bytes, text, e) < 0 || bytes == 0)) {
         const char *near = gpu_names_near(text);
         err_set(e, -EINVAL, "--gpu: '%s' is neither a size nor a known GPU", text);
         return err_hint(e, "--gpu 80G, or a name: --gpu %s", near ? near : "H100");

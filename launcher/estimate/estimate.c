@@ -9,6 +9,7 @@
 #include "common/mem.h"
 #include "common/opt.h"
 #include "common/plural.h"
+#include "common/strbuf.h"
 #include "launcher/estimate/estimate_internal.h"
 
 enum { BATCH_MAX = 1 << 20, SEQ_MAX = 1 << 24, RANKS_MAX = 1 << 20 };
@@ -55,8 +56,11 @@ static int find(const char *const *words, size_t n, const char *what, const char
         if (strcmp(words[i], text) == 0)
             return (int)i;
     const char *near = opt_suggest(text, words, n);
+    AUTO(strbuf) struct strbuf all = {0};
+    for (size_t i = 0; i < n; i++)
+        strbuf_printf(&all, "%s%s", i ? ", " : "", words[i]);
     err_set(e, -EINVAL, "unknown %s '%s'", what, text);
-    return err_hint(e, "%s", near ? near : words[1]);
+    return err_hint(e, "%s", near ? near : strbuf_str(&all));
 }
 
 int estimate_precision_parse(enum estimate_precision *out, const char *text, struct err *e)
@@ -197,7 +201,8 @@ static int check_combination(const struct estimate_opts *o, struct err *e)
     if (o->seq % o->cp != 0)
         return err_set(e, -EINVAL, "context parallelism %d: does not divide %d tokens", o->cp,
                        o->seq);
-    if (o->ep > 1 && (!shape || o->model.experts % o->ep != 0 || o->ranks % o->ep != 0))
+    if (o->ep > 1 &&
+        (!shape || o->model.experts == 0 || o->model.experts % o->ep != 0 || o->ranks % o->ep != 0))
         return err_set(e, -EINVAL, "expert parallelism %d: %d experts, %d rank%s", o->ep,
                        o->model.experts, o->ranks, plural_s(o->ranks));
     if (o->lora_rank && !shape)

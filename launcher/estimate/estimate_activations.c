@@ -202,22 +202,28 @@ static struct estimate_range logits(const struct estimate_opts *o, const struct 
     return (struct estimate_range){r.low * share, r.expected * share, r.high * share};
 }
 
+/* "4 to 14.5 (12.2)": the three ends as multiples of a unit. */
+static const char *ends_text(char *buf, size_t size, struct estimate_range r, double unit)
+{
+    snprintf(buf, size, "%.4g to %.4g (%.4g)", r.low / unit, r.high / unit, r.expected / unit);
+    return buf;
+}
+
 static void set_logits(struct estimate *s, const struct model_shape *few,
                        const struct model_shape *many)
 {
-    static const char *const how[ESTIMATE_LOSSES] = {"", " / 8", " h / V"};
     struct estimate_range a = logits(&s->o, few), b = logits(&s->o, many);
-    struct estimate_range each = logit_bytes(&s->o, few);
-    char width[32];
+    char each[64];
     if (s->o.model.no_logits)
         estimate_set_part(s, ESTIMATE_LOGITS, a, "0: the model has no output over a vocabulary");
     else
-        estimate_set_part(s, ESTIMATE_LOGITS,
-                          (struct estimate_range){fmin(a.low, b.low), (a.expected + b.expected) / 2,
-                                                  fmax(a.high, b.high)},
-                          "%s (%.4g) s b V%s%s: logits, their softmax, and its gradient",
-                          estimate_range_text(width, sizeof width, each.low, each.high),
-                          each.expected, how[s->o.loss], s->o.tp > 1 ? " / t" : "");
+        estimate_set_part(
+            s, ESTIMATE_LOGITS,
+            (struct estimate_range){fmin(a.low, b.low), (a.expected + b.expected) / 2,
+                                    fmax(a.high, b.high)},
+            "%s s b V%s: logits, their softmax, and its gradient",
+            ends_text(each, sizeof each, a, (double)s->o.batch * s->o.seq * few->vocab),
+            few->vocab < many->vocab ? ", V from 32000 to 128000" : "");
 }
 
 /* ---- the parts ------------------------------------------------------------------------------ */
@@ -235,24 +241,23 @@ struct model_shape estimate_assumed_shape(const struct model_shape *m, double ra
     return g;
 }
 
-static void set_kept(struct estimate *s, const struct model_shape *few, struct estimate_range all)
+/* The bytes of all layers, and of one, as multiples of s b h. */
+static void set_layers(struct estimate *s, struct estimate_range all, struct estimate_range one)
 {
-    const struct estimate_opts *o = &s->o;
-    struct layer_bytes a = layer_bytes(o, few, LOW), b = layer_bytes(o, few, HIGH);
-    double h = few->hidden, e = number_bytes(o, LOW).product;
-    const char *layers = o->pp > 1 ? "L / pp (a late stage) to L (the first one)" : "L";
-    char each[64], pair[64] = "";
-    estimate_range_text(each, sizeof each, (a.each + a.divided) / h, (b.each + b.divided) / h);
-    if (a.pair > 0)
-        snprintf(pair, sizeof pair, " + %.4g to %.4g a s / h", a.pair / few->heads,
-                 b.pair / few->heads);
-    if (o->recompute)
-        estimate_set_part(s, ESTIMATE_ACTIVATIONS, all, "%s x %g s b h, the input of each layer",
-                          layers, e);
-    else
-        estimate_set_part(s, ESTIMATE_ACTIVATIONS, all, "%s x s b h (%s%s)%s%s", layers, each, pair,
-                          o->tp > 1 ? ", all or a part of it / t" : "",
-                          few->side.layers ? ", and the other layers" : "");
+    const struct model_shape *m = &s->o.model;
+    bool assumed = m->kind == MODEL_PARAMS_ONLY;
+    double unit = (double)s->o.batch * s->o.seq * m->hidden;
+    char of_all[64], of_one[64];
+    estimate_set_part(s, ESTIMATE_ACTIVATIONS, all, "%s%s%s",
+                      assumed ? "usual shapes: 12 L h h = P, h / L from 40 to 160"
+                              : ends_text(of_all, sizeof of_all, all, unit * m->layers),
+                      assumed ? "" : " L s b h",
+                      s->o.recompute   ? ": the input of each layer, and one layer after the logits"
+                      : m->side.layers ? ", with the other layers"
+                                       : "");
+    estimate_set_part(s, ESTIMATE_ONE_LAYER, one, "%s%shalf of to twice a layer, and its gradients",
+                      assumed ? "" : ends_text(of_one, sizeof of_one, one, unit),
+                      assumed ? "" : " s b h: ");
 }
 
 /* With recomputation a whole layer is there, too, when the logits are gone. */
@@ -280,13 +285,11 @@ void estimate_activations(struct estimate *s)
         for (int i = 0; i < 2 && end != LOW; i++)
             b[i][end].all += recomputed(o, b[i][end].one, gone);
     }
-    set_kept(s, &few,
-             (struct estimate_range){fmin(b[0][LOW].all, b[1][LOW].all),
-                                     (b[0][EXPECTED].all + b[1][EXPECTED].all) / 2,
-                                     fmax(b[0][HIGH].all, b[1][HIGH].all)});
-    estimate_set_part(s, ESTIMATE_ONE_LAYER,
-                      (struct estimate_range){0.5 * fmin(b[0][LOW].one, b[1][LOW].one),
-                                              (b[0][EXPECTED].one + b[1][EXPECTED].one) / 2,
-                                              2 * fmax(b[0][HIGH].one, b[1][HIGH].one)},
-                      "0.5 to 2 x the activations of a layer, and gradients of them");
+    set_layers(s,
+               (struct estimate_range){fmin(b[0][LOW].all, b[1][LOW].all),
+                                       (b[0][EXPECTED].all + b[1][EXPECTED].all) / 2,
+                                       fmax(b[0][HIGH].all, b[1][HIGH].all)},
+               (struct estimate_range){0.5 * fmin(b[0][LOW].one, b[1][LOW].one),
+                                       (b[0][EXPECTED].one + b[1][EXPECTED].one) / 2,
+                                       2 * fmax(b[0][HIGH].one, b[1][HIGH].one)});
 }

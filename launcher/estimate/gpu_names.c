@@ -27,19 +27,21 @@ static const struct gpu {
     {"MI300X", 196592},  {"MI325X", 262128},  {"MI250", 65520},    {"MI210", 65520},
 };
 
-/* Writes the name in upper case, without "NVIDIA", "RTX", spaces, and the B of "80GB". */
+/* Writes the name in upper case, without "NVIDIA", "SXM5", "HBM3", spaces, and the B of "80GB". */
 static void normalise(char *out, size_t size, const char *text)
 {
-    static const char *const words[] = {"NVIDIA", "AMD", "GEFORCE", "INSTINCT", "TESLA", "RTX"};
+    static const char *const words[] = {"NVIDIA", "AMD",  "GEFORCE", "INSTINCT", "TESLA",     "RTX",
+                                        "PCIE",   "SXM2", "SXM3",    "SXM4",     "SXM5",      "SXM",
+                                        "HBM2E",  "HBM2", "HBM3E",   "HBM3",     "GENERATION"};
     char upper[64];
     size_t n = 0, len = 0;
     for (; text[len] && len + 1 < sizeof upper; len++)
-        upper[len] = (char)toupper((unsigned char)(text[len] == '_' ? '-' : text[len]));
+        upper[len] = (char)toupper((unsigned char)text[len]);
     upper[len] = '\0';
     for (const char *p = upper; *p && n + 1 < size;) {
-        size_t skip = *p == ' ' || (*p == '-' && n == 0);
+        size_t skip = strchr(" -_", *p) != NULL;
         for (size_t i = 0; i < COUNT_OF(words); i++)
-            if (strncmp(p, words[i], strlen(words[i])) == 0)
+            if (skip == 0 && strncmp(p, words[i], strlen(words[i])) == 0)
                 skip = strlen(words[i]);
         if (skip == 0)
             out[n++] = *p;
@@ -60,11 +62,14 @@ const char *gpu_names_find(const char *text, uint64_t *bytes, int *count)
         text = end + 1;
     }
     normalise(name, sizeof name, text);
-    for (size_t i = 0; i < COUNT_OF(gpus); i++)
-        if (strcmp(gpus[i].name, name) == 0) {
+    for (size_t i = 0; i < COUNT_OF(gpus); i++) {
+        char known[64];
+        normalise(known, sizeof known, gpus[i].name);
+        if (strcmp(known, name) == 0) {
             *bytes = (uint64_t)gpus[i].mib << 20;
             return gpus[i].name;
         }
+    }
     return NULL;
 }
 

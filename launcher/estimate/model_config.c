@@ -60,7 +60,7 @@ static int check_needed(const struct model_shape *m, const char *type, struct er
                 {"vocab_size", m->vocab || m->no_logits}};
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         if (rows[i].value == 0) {
-            err_set(e, -EINVAL, "'%s': missing (model_type '%s')", rows[i].key, type);
+            err_set(e, -EINVAL, "'%s': missing or 0 (model_type '%s')", rows[i].key, type);
             return err_hint(e, "--layers, --hidden, --heads and --vocab, or --params");
         }
     if (m->hidden > MODEL_SHAPE_WIDTH_MAX || m->embedding > MODEL_SHAPE_WIDTH_MAX ||

@@ -1,5 +1,6 @@
 """`drover estimate`: documented values from the command line, what examples/gpt allocates, config.json and safetensors files, GPUs."""
 import json
+import math
 import random
 import re
 import struct
@@ -106,6 +107,19 @@ def test_a_config_is_read_and_explained(estimate, tmp_path):
         assert "llama: 8.03B parameters, 32 layers of width 4096" in text
         assert re.search(r"^  gradients +1\.87 +5\.61 +18\.70  2 P / N to 2 P \+ 4 P / N$", text, re.M), text
         assert "V: 128256 vocabulary" in text and "flash attention, no recomputation" in text
+
+
+@pytest.mark.parametrize("options", [["--model", "gpt2", "--batch", 2], ["--model", "llama-3-8b", "--qlora"], ["--model", "llama-3-8b", "--no-flash", "--tp", 2, "--pp", 2],
+                                     ["--model", "gpt2", "--recompute", "block", "--loss", "chunked"], ["--model", "llama-3-8b", "--cp", 2, "--loss", "fused"]])
+def test_activations_and_logits_are_what_their_explanation_says(estimate, options):
+    text = estimate(*options, "--explain", "--gpu", "80G")
+    number = {name: float(re.search(rf"\b{name}: (?:width )?(\d+)", text)[1]) for name in "bsLhV"}
+    for part, unit in ("activations", "Lsbh"), ("one layer", "sbh"), ("logits", "sbV"):
+        row = re.search(rf"^  {part} +(\S+) +(\S+) +(\S+)  (\S+) to (\S+) \((\S+)\) {' '.join(unit)}", text, re.M)
+        low, expected, high, *of = map(float, row.groups())
+        size = math.prod(number[c] for c in unit) / GIB
+        for gib, share in zip((low, high, expected), of):
+            assert gib == pytest.approx(share * size, abs=0.006, rel=0.001), (part, text)
 
 
 def write_safetensors(path, tensors):
@@ -261,17 +275,20 @@ def test_the_rough_rule_says_that_it_is_one(estimate):
     (["none.json"], "none.json: No such file"), (["--params", "7B", "--precision", "bf17"], "unknown precision 'bf17'"),
     (["--params", "7B", "--zero", "4"], "--zero"), (["--params", "7B", "--lora", 8], "adapters need the shape"), (["--model", "gpt2", "--lora-targets", "q"], "needs --lora"),
     (["--model", "gpt2", "--lora", 8, "--lora-targets", "q,x"], "unknown matrix 'x'"), (["--model", "gpt2", "--loss", "liger"], "unknown loss 'liger'"),
-    (["--model", "gpt2", "--trainable", "1B"], "the model has 124439808"), (["--model", "gpt2", "--ep", 2], "expert parallelism 2: 0 experts"),
-    (["--model", "gpt2", "-np", 6, "--cp", 4], "tensor x pipeline x context"), (["--params", "7B", "--recompute", "all"], "--recompute all"),
+    (["--model", "gpt2", "--trainable", "1B"], "the model has 124439808"), (["--model", "gpt2", "--ep", 2, "-np", 2], "expert parallelism 2: 0 experts"),
+    (["--model", "gpt2", "--lora", 8, "--lora-targets", "zz"], "'--lora-targets': unknown matrix 'zz'\n  try: q, k, v,"), (["zero.json"], "missing or 0"),
+    (["--params", "7B", "--trainable", "x"], "'--trainable': 'x'"), (["--params", "7B", "--gpu", "0"], "neither a size"),
+    (["--model", "gpt2", "-np", 6, "--cp", 4], "tensor x pipeline x context"), (["--params", "7B", "--recompute", "all"], "'--recompute': 'all' is not none"),
     (["--params", "7B", "--flash", "--no-flash"], "exclude each other"), (["--params", "7B", "--offload-params"], "ZeRO stage 3"),
     (["--params", "7B", "-np", 6, "--tp", 4], "not a multiple"), (["--layers", 2, "--hidden", 8], "--heads is missing"),
     (["--model", "gpt2", "--layers", 2], "exclude each other"), (["--params", "7B", "--gpu", "80X"], "--gpu"),
-    (["--params", "7B", "--gpu", "80"], "less than 1 MiB"), (["--rough", 8, 2048, "x"], "--rough HIDDEN"), (["a.json", "b.json"], "b.json"),
+    (["--params", "7B", "--gpu", "80"], "less than 1 MiB"), (["--rough", 8, 2048, "x"], "'--rough': HIDDEN"), (["a.json", "b.json"], "b.json"),
     (["--params", "7B", "--"], "the command after '--' is missing"),
     (["bad.json"], "bad.json: 1:"), (["short.safetensors"], "too short"), (["long.safetensors"], "incomplete"),
     (["huge.safetensors"], "more than 32 MiB"), (["text.safetensors"], "header: 1:"), (["/dev/zero.safetensors"], "No such file")])
 def test_bad_input_is_named(drover, tmp_path, args, says):
     (tmp_path / "bad.json").write_text("{")
+    (tmp_path / "zero.json").write_text(json.dumps({**CONFIGS["llama"][1], "num_hidden_layers": 0}))
     (tmp_path / "short.safetensors").write_bytes(b"abc")
     (tmp_path / "long.safetensors").write_bytes(struct.pack("<Q", 1 << 62) + b"{}")
     (tmp_path / "text.safetensors").write_bytes(struct.pack("<Q", 4) + b"text")

@@ -19,6 +19,12 @@ TEST(names_are_found_as_users_write_them)
         {"RTX 4090", "4090", 24564, 0},
         {"rtx_3090", "3090", 24576, 0},
         {"GeForce RTX 5090", "5090", 32607, 0},
+        {"NVIDIA H100 80GB HBM3", "H100-80G", 81559, 0}, /* as nvidia-smi has them */
+        {"NVIDIA H100 PCIe", "H100", 81559, 0},
+        {"NVIDIA H100 NVL", "H100-NVL", 95830, 0},
+        {"NVIDIA A100-SXM4-40GB", "A100-40G", 40960, 0},
+        {"Tesla V100-SXM2-32GB", "V100-32G", 32768, 0},
+        {"NVIDIA RTX 6000 Ada Generation", "6000ADA", 49140, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t bytes = 0;
