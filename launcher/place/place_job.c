@@ -19,6 +19,7 @@ struct words {
     char *memory;
     int sequence_length;
     bool mixed_precision, distributed;
+    uint64_t given; /* a bit by row of `keys` */
 };
 
 enum kind { TEXT, LIST, FLAG, INT, SHARE, DURATION };
@@ -189,6 +190,9 @@ static int read_keys(struct words *w, const struct yaml_doc *d, const json_t *ma
         }
         if (!k)
             return unknown_key(d, path, section, name, e);
+        if (w->given & UINT64_C(1) << (k - keys))
+            return yaml_error_at(d, path, e, -EINVAL, "%s is given twice", name);
+        w->given |= UINT64_C(1) << (k - keys);
         const char *wanted = read_value(k, (char *)w + k->offset, v);
         if (wanted)
             return yaml_error_at(d, path, e, -EINVAL, "%s must be %s", name, wanted);
@@ -290,6 +294,8 @@ static int set_model(struct words *w, struct err *e)
         return -EINVAL;
     if (w->memory && byte_size_parse(&j->memory_bytes, w->memory, e) < 0)
         return err_wrap(e, "memory");
+    if (w->memory && j->memory_bytes == 0)
+        return err_set(e, -EINVAL, "memory: %s: not more than 0", w->memory);
     if (type == 2 && j->has_model) {
         j->has_model = false;
         strv_push(&j->notes, xstrdup("type: inference is not estimated; memory: 24G gives what "

@@ -125,6 +125,8 @@ TEST(bad_files_are_errors_with_a_position_and_a_suggestion)
         {"params: -1\n", "-1", ""},
         {"params: nan\n", "nan", ""},
         {"memory: much\n", "memory", ""},
+        {"memory: 0\n", "memory: 0: not more than 0", ""},
+        {"labels: [a]\nresource_policy: {labels: [b]}\n", "labels is given twice", ""},
         {"config: /no/such/file.json\n", "/no/such/file.json", ""},
         {"precision: fp99\n", "precision", ""},
     };
