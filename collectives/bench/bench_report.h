@@ -53,7 +53,7 @@ struct bench_report_summary {
     uint64_t bad;     /* number of placements and ranks with wrong elements */
     double avg_busbw; /* GB/s */
     const char *coll;
-    double min_busbw; /* expected avg_busbw, GB/s; 0: none */
+    double min_busbw; /* expected avg_busbw, GB/s; <= 0: none */
 };
 
 struct bench_report_row {

@@ -124,11 +124,16 @@ def test_values_that_nccl_tests_corrects_are_warned_of(args, words):
     assert "skips" not in done.stdout and ("i_min" in done.stdout) == (args[:2] == ["-I", "1"])
 
 
-def test_variables_of_nccl_tests_without_a_value_are_not_set():
-    names = ("SPLIT", "SPLIT_MASK", "MIN_BW", "DEVICE")
-    done = bench(2, "all_reduce", "-b", "8", "-e", "8", "-n", "1", **{f"NCCL_TESTS_{name}": "" for name in names})
-    assert done.returncode == 0, done.stderr
-    assert len(parse(done.stdout)["devices"]) == 2
+@pytest.mark.parametrize("values", [
+    dict.fromkeys(("SPLIT", "SPLIT_MASK", "MIN_BW", "DEVICE"), ""), {"DEVICE": "-1", "MIN_BW": "-1", "SPLIT_MASK": "0"},
+    {"ALLTOALLV_SPREAD": "-1", "ALLTOALLV_PRINT_SUMMARY": "0", "ALLTOALLV_MATRIX_FILE": "", "ALLTOALLV_MATRIX_SCALE": ""}])
+def test_variables_of_nccl_tests_with_a_value_for_not_set_are_not_set(values):
+    op = "alltoallv" if "ALLTOALLV_SPREAD" in values else "all_reduce"
+    done = bench(2, op, "-b", "1K", "-e", "1K", "-n", "1", **{f"NCCL_TESTS_{name}": value for name, value in values.items()})
+    assert done.returncode == 0 and "NCCL_TESTS" not in done.stderr, done.stderr
+    assert len(parse(done.stdout)["devices"]) == 2 and "FAILED" not in done.stdout
+    if op == "alltoallv":  # all peers get the same, as with a spread of 0
+        assert parse(done.stdout)["rows"][0]["size"] == 1024
 
 
 @pytest.mark.parametrize("args, ranks", [(["-g", "1"], 1), (["-t", "1", "-g", "1"], 1), (["-t", "2"], 2)])

@@ -341,13 +341,15 @@ def test_an_average_below_nine_tenths_of_the_least_fails(least, word, status):
 
 @pytest.mark.parametrize("name, text, word", [
     ("NCCL_TESTS_SPLIT", "MOD 0", "invalid operation"), ("NCCL_TESTS_SPLIT_MASK", "x", "not a hexadecimal number"),
-    ("NCCL_TESTS_MIN_BW", "much", "not a rate"), ("NCCL_TESTS_DEVICE", "-1", "NCCL_TESTS_DEVICE")])
+    ("NCCL_TESTS_MIN_BW", "much", "not a rate"), ("NCCL_TESTS_DEVICE", "-2", "NCCL_TESTS_DEVICE"),
+    ("NCCL_TESTS_MIN_BW", "-2", "not a rate")])
 def test_a_variable_that_makes_no_sense_is_refused(name, text, word):
     done = bench(2, "all_reduce", **{name: text})
     assert done.returncode == 2 and word in done.stderr and done.stdout == ""
 
 
 def test_the_first_gpu_can_be_chosen(nccl):
-    done = nccl(NCCL_TESTS_DEVICE="2")
-    assert done.returncode == 0, done.stderr
-    assert [d[4].strip() for d in Table(done.stdout).devices] == ["2", "3"]
+    for device, want in (("2", ["2", "3"]), ("-1", ["0", "1"])):
+        done = nccl(NCCL_TESTS_DEVICE=device)
+        assert done.returncode == 0, done.stderr
+        assert [d[4].strip() for d in Table(done.stdout).devices] == want

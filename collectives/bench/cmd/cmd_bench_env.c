@@ -19,14 +19,14 @@ static const char *variable(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* Reads a number of at least 0 from a variable. Leaves `*out` unchanged if the variable is not
+/* Reads a number of at least `min` from a variable. Leaves `*out` unchanged if the variable is not
  * set. */
-static int read_number(double *out, const char *name, const char *what, struct err *e)
+static int read_number(double *out, const char *name, double min, const char *what, struct err *e)
 {
     const char *text = variable(name);
     char *end = NULL;
     double value = text ? strtod(text, &end) : *out;
-    if (text && (end == text || *end || !(value >= 0) || isinf(value)))
+    if (text && (end == text || *end || !(value >= min) || isinf(value)))
         return err_set(e, -EINVAL, "%s: '%s' is not %s", name, text, what);
     *out = value;
     return 0;
@@ -68,12 +68,13 @@ static int read_traffic(struct cmd_bench_opts *o, struct err *e)
     if (b->coll != COLLECTIVE_ALL_TO_ALL_V)
         return 0;
     b->traffic.spread = 1;
-    if (read_number(&b->traffic.spread, "NCCL_TESTS_ALLTOALLV_SPREAD", "a number (0 to 1)", e) <
-            0 ||
-        read_number(&scale, "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", "a factor", e) < 0)
+    if (read_number(&b->traffic.spread, "NCCL_TESTS_ALLTOALLV_SPREAD", -HUGE_VAL,
+                    "a number (0 to 1)", e) < 0 ||
+        read_number(&scale, "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", 0, "a factor", e) < 0)
         return e->code;
-    b->traffic.spread = fmin(b->traffic.spread, 1); /* as nccl-tests does */
-    if (variable("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"))
+    b->traffic.spread = fmin(fmax(b->traffic.spread, 0), 1); /* as nccl-tests does */
+    const char *summary = variable("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY");
+    if (summary && atoi(summary))
         strv_push(&o->warnings, xstrdup("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY is ignored"));
     const char *path = variable("NCCL_TESTS_ALLTOALLV_MATRIX_FILE");
     if (!path)
@@ -89,8 +90,8 @@ int cmd_bench_env_read(struct cmd_bench_opts *o, struct err *e)
     const char *device = variable("NCCL_TESTS_DEVICE");
     o->first_device = -1;
     if (read_inject(&o->bench, e) < 0 ||
-        read_number(&o->min_busbw, "NCCL_TESTS_MIN_BW", "a rate in GB/s", e) < 0 ||
-        (device && opt_int(&o->first_device, "NCCL_TESTS_DEVICE", device, 0, 1 << 20, e) < 0) ||
+        read_number(&o->min_busbw, "NCCL_TESTS_MIN_BW", -1, "a rate in GB/s", e) < 0 ||
+        (device && opt_int(&o->first_device, "NCCL_TESTS_DEVICE", device, -1, 1 << 20, e) < 0) ||
         rank_groups_read(&o->bench.split, variable("NCCL_TESTS_SPLIT"),
                          variable("NCCL_TESTS_SPLIT_MASK"), e) < 0)
         return e->code;

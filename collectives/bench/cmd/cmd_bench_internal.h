@@ -87,7 +87,8 @@ void cmd_bench_control(char *const *argv, const struct cmd_bench_opts *o);
 /* ---- variables ------------------------------------------------------------------------------ */
 
 /* Reads nccl-tests' variables, and one for tests, into `o`, which already has the command line. The
- * caller frees o->bench.traffic in every case. A variable without a value counts as not set.
+ * caller frees o->bench.traffic in every case. A variable without a value counts as not set, and so
+ * does the value that nccl-tests has if there is no variable (-1 of DEVICE and MIN_BW).
  *   -EINVAL, -ERANGE  a value is invalid */
 int cmd_bench_env_read(struct cmd_bench_opts *o, struct err *e);
 

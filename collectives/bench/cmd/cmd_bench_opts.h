@@ -31,7 +31,7 @@ struct cmd_bench_opts {
     bool verdict;                /* --verdict or --expect */
     double expect;               /* --expect, GB/s; 0: what the hardware should give */
     int memory;                  /* -M; not 0: shown */
-    double min_busbw;            /* NCCL_TESTS_MIN_BW, GB/s; 0: not given */
+    double min_busbw;            /* NCCL_TESTS_MIN_BW, GB/s; <= 0: not given */
     int first_device;            /* NCCL_TESTS_DEVICE; -1: not given */
     const char *json_file;       /* -J; NULL: none */
     const char *report;          /* --report; NULL: none */
