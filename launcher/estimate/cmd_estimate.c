@@ -469,12 +469,14 @@ static json_t *estimate_json(const struct estimate *s, const struct estimate_gpu
                             estimate_verdict_text(estimate_verdict(s, gpus[i].usable_bytes))));
     for (size_t i = 0; i < strv_len(advice); i++)
         json_array_append_new(lines, json_text(advice[i]));
-    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:i, s:s, s:o, s:o}", "v", 1,
-                     "model", model_json(&s->o.model), "options", options_json(&s->o), "parts",
+    AUTO(free) char *left_out = estimate_left_out_text(s);
+    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:i, s:s, s:s*, s:o, s:o}", "v",
+                     1, "model", model_json(&s->o.model), "options", options_json(&s->o), "parts",
                      parts, "phases", phases, "low_bytes", (json_int_t)s->low_bytes,
                      "expected_bytes", (json_int_t)s->expected_bytes, "high_bytes",
                      (json_int_t)s->high_bytes, "host_bytes", (json_int_t)s->host_bytes, "measured",
-                     s->measured.n, "correction", s->correction, "gpus", list, "advice", lines);
+                     s->measured.n, "correction", s->correction, "left_out", left_out, "gpus", list,
+                     "advice", lines);
 }
 
 static void print_text(const struct estimate_options *o, const struct estimate *s,
@@ -484,6 +486,9 @@ static void print_text(const struct estimate_options *o, const struct estimate *
     print_estimate(&b, s, o->explain);
     if (o->command && s->measured.n == 0)
         strbuf_puts(&b, "  no peak of this program alone with these options was measured yet\n");
+    AUTO(free) char *left_out = estimate_left_out_text(s);
+    if (left_out)
+        strbuf_printf(&b, "  %s\n", left_out);
     strbuf_putc(&b, '\n');
     for (size_t i = 0; i < count; i++)
         print_gpu(&b, s, &gpus[i]);

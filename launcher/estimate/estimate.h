@@ -123,6 +123,15 @@ struct estimate_part {
     char formula[ESTIMATE_FORMULA_MAX]; /* with the numbers inserted */
 };
 
+/* Why an earlier job does not correct an estimate. */
+enum estimate_left_out {
+    ESTIMATE_JOB_FAILED, /* it may have ended before its peak */
+    ESTIMATE_JOB_GPUS,   /* it had another number of GPUs than the estimate has ranks */
+    ESTIMATE_JOB_BATCH,  /* its batch size is unknown */
+    ESTIMATE_JOB_PEAK,   /* its own peak is unknown, or larger than its GPU */
+    ESTIMATE_LEFT_OUT
+};
+
 /* The line of least squares of measured peaks, bytes = a + b * batch. */
 struct estimate_fit {
     int n;                    /* number of peaks */
@@ -152,6 +161,7 @@ struct estimate {
     struct estimate_opts o;                /* as used: without zeros that mean a default */
     struct estimate_fit measured;          /* what estimate_correct() used; n is 0: nothing */
     char correction[ESTIMATE_FORMULA_MAX]; /* how, if measured */
+    int left_out[ESTIMATE_LEFT_OUT];       /* earlier jobs that do not count, by the reason */
 };
 
 /* Computes the estimate. `out` is unchanged on failure.
@@ -170,9 +180,11 @@ int estimate_data_ranks(const struct estimate_opts *o);
 
 /* Replaces the range of `s` by what `n` earlier jobs with the same program and options needed: with
  * two or more batch sizes by the line of least squares, bytes = a + b * batch; with one by scaling
- * the formula's range. A peak whose batch is unknown does not count. Without peaks nothing
- * changes. */
+ * the formula's range. Sets left_out, and without a job that counts nothing else. */
 void estimate_correct(struct estimate *s, const struct history_job *peaks, size_t n);
+/* Returns how many jobs do not count, and why: "2 earlier jobs do not count: 2 failed". The caller
+ * frees it; NULL: none. */
+char *estimate_left_out_text(const struct estimate *s);
 /* Does so with the line of at least one peak. */
 void estimate_apply(struct estimate *s, const struct estimate_fit *l);
 

@@ -39,7 +39,7 @@ int history_jobs_read(struct history_jobs *out, const struct history_command *of
     struct history_rows rows;
     int rc =
         history_db_read(&rows, &table,
-                        of ? "WHERE program = ?1 AND hash = ?2 AND peak > 0 AND NOT peak_of_all "
+                        of ? "WHERE program = ?1 AND hash = ?2 "
                              "ORDER BY end_ms DESC, rowid DESC LIMIT 100"
                            : "ORDER BY end_ms DESC, rowid DESC",
                         of ? of->program : NULL, of ? of->hash : NULL, e);

@@ -254,10 +254,13 @@ def test_measured_peaks_of_earlier_jobs_correct_the_estimate(drover, estimate, t
     text = estimate(*model, "--", *command, "--batch-size", 32, **state)
     total = re.compile(r"^  total +(\S+) +(\S+) +(\S+)$", re.M)
     assert total.search(text).groups() == total.search(formula).groups()
-    measured = re.search(r"^  corrected +(\S+) +\S+ +(\S+)  least squares over 2 measured peaks: (\S+) GiB \+ (\S+) GiB x batch$", text, re.M)
+    measured = re.search(r"^  corrected +(\S+) +\S+ +(\S+)  least squares over the peaks of 2 jobs: (\S+) GiB \+ (\S+) GiB x batch$", text, re.M)
     low, high, fixed, slope = map(float, measured.groups())
     assert fixed == pytest.approx(6, abs=0.01) and slope == 0.5 and high == pytest.approx((fixed + 16) * 1.03, abs=0.02) and low == pytest.approx((fixed + 16) * 0.97, abs=0.02)
     got = json.loads(estimate(*model, "--json", "--", *command, "--batch-size", 32, **state))
+    assert got["left_out"] == "1 earlier job does not count: 1 whose own peak is unknown" and got["left_out"] in text
+    two = estimate(*model, "-np", 2, "--", *command, "--batch-size", 32, **state)
+    assert "corrected" not in two and "not count: 2 with another number of GPUs (-np), 1 whose" in two
     assert got["measured"] == 2 and got["high_bytes"] / GIB == pytest.approx(high, abs=0.01)
     # Another batch than the command's; another option of the program is another job.
     assert json.loads(estimate(*model, "--batch", 16, "--json", "--", *command, **state))["options"]["batch"] == 16

@@ -109,8 +109,8 @@ TEST(the_largest_batch_that_fits_is_the_largest)
 
 TEST(a_measured_job_is_advised_by_what_was_measured)
 {
-    const struct history_job one = {.batch = 4, .peak_bytes = 20 * GIB},
-                             line[] = {one, {.batch = 8, .peak_bytes = 36 * GIB}};
+    const struct history_job one = {.batch = 4, .gpus = 64, .peak_bytes = 20 * GIB},
+                             line[] = {one, {.batch = 8, .gpus = 64, .peak_bytes = 36 * GIB}};
     int largest = 0; /* it does not depend on the batch of the question */
     for (int batch = 1; batch <= 4; batch *= 2) {
         struct estimate s = llama(batch, 64), t;

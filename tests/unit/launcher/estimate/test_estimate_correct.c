@@ -20,7 +20,7 @@ static struct estimate of_batch(int batch)
 
 static struct history_job peak_of(int batch, double gib)
 {
-    return (struct history_job){.batch = batch, .peak_bytes = (int64_t)(gib * GIB)};
+    return (struct history_job){.batch = batch, .gpus = 1, .peak_bytes = (int64_t)(gib * GIB)};
 }
 
 TEST(two_batch_sizes_give_a_line)
@@ -57,7 +57,7 @@ TEST(one_batch_size_is_shown_as_it_was)
     struct estimate s = of_batch(8);
     const struct history_job peaks[] = {peak_of(8, 31.2)};
     estimate_correct(&s, peaks, 1);
-    CHECK_STR(s.correction, "measured: 31.2 GiB at batch 8");
+    CHECK_STR(s.correction, "measured in 1 job: 31.2 GiB at batch 8");
     CHECK_NEAR((double)s.low_bytes / GIB, 31.2 * 0.97, 1e-6);
     CHECK_NEAR((double)s.high_bytes / GIB, 31.2 * 1.03, 1e-6);
 }
@@ -79,7 +79,7 @@ TEST(another_batch_changes_as_the_formula_does)
     CHECK_NEAR((double)s.low_bytes, least * 0.97, 2);
     CHECK_NEAR((double)s.high_bytes, fmin(most, 2 * m) * 1.03, 2);
     CHECK(s.low_bytes <= s.expected_bytes && s.expected_bytes <= s.high_bytes);
-    CHECK_HAS(s.correction, "measured: 20.0 GiB at batch 8, changed");
+    CHECK_HAS(s.correction, "measured in 1 job: 20.0 GiB at batch 8, changed");
 }
 
 TEST(memory_is_between_constant_and_proportional_to_the_batch)
@@ -106,6 +106,29 @@ TEST(nothing_measured_changes_nothing)
     struct estimate s = of_batch(8), before = s;
     const struct history_job peaks[] = {peak_of(-1, 20), peak_of(8, 0)};
     estimate_correct(&s, peaks, 2);
+    CHECK(s.low_bytes == before.low_bytes && s.high_bytes == before.high_bytes);
+    CHECK_INT(s.measured.n, 0);
     estimate_correct(&s, NULL, 0);
     CHECK(memcmp(&s, &before, sizeof s) == 0);
+    CHECK(!estimate_left_out_text(&s));
+}
+
+TEST(a_job_that_says_nothing_of_this_one_is_left_out_and_counted)
+{
+    struct history_job jobs[] = {peak_of(8, 20), peak_of(8, 5),  peak_of(8, 30), peak_of(8, 99),
+                                 peak_of(8, 20), peak_of(-1, 2), peak_of(8, 0),  peak_of(8, 2)};
+    jobs[1].status = 1;              /* out of memory, perhaps */
+    jobs[2].gpus = 8;                /* with ZeRO, perhaps */
+    jobs[3].memory_bytes = 80 * GIB; /* less than its peak */
+    jobs[4].status = 128 + 2;        /* Ctrl-C */
+    jobs[7].peak_of_all = 1;
+    struct estimate s = of_batch(8);
+    estimate_correct(&s, jobs, COUNT_OF(jobs));
+    CHECK_STR(s.correction, "measured in 2 jobs: 20.0 GiB at batch 8");
+    AUTO(free) char *text = estimate_left_out_text(&s);
+    CHECK_STR(text, "6 earlier jobs do not count: 1 failed, 1 with another number of GPUs (-np), "
+                    "1 without --batch-size in the command, 3 whose own peak is unknown");
+    estimate_correct(&s, &jobs[1], 1);
+    AUTO(free) char *one = estimate_left_out_text(&s);
+    CHECK_STR(one, "1 earlier job does not count: 1 failed");
 }

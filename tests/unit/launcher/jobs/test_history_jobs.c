@@ -130,7 +130,7 @@ TEST(the_oldest_jobs_beyond_the_limit_are_removed)
     remove_root(root);
 }
 
-TEST(peaks_are_those_of_the_program_and_its_options)
+TEST(earlier_jobs_are_those_of_the_program_and_its_options)
 {
     const char *root = open_state();
     const struct history_command of = {.program = (char *)"/home/ada/train.py",
@@ -146,12 +146,8 @@ TEST(peaks_are_those_of_the_program_and_its_options)
     j.peak_bytes = 50;
     put_job(&j);
     j.end_ms = 11000;
-    j.peak_bytes = -1; /* unknown: not a peak */
+    j.peak_bytes = -1; /* unknown: read all the same, so that the user is told */
     put_job(&j);
-    j.peak_bytes = 60; /* of all processes on the GPU: not the job's */
-    j.peak_of_all = 1;
-    put_job(&j);
-    j.peak_of_all = 0;
     j.peak_bytes = 70;
     j.hash = (char *)"fedcba9876543210";
     put_job(&j);
@@ -159,12 +155,13 @@ TEST(peaks_are_those_of_the_program_and_its_options)
     j.program = (char *)"other";
     put_job(&j);
     CHECK_INT(history_jobs_read(&l, &of, NULL), 0);
-    CHECK_INT(l.count, 2);
-    CHECK_INT(l.at[0].batch, 16); /* newest first */
-    CHECK_INT(l.at[0].peak_bytes, 50);
-    CHECK_STR(l.at[0].gpu, "NVIDIA H100");
-    CHECK_INT(l.at[1].batch, 8);
-    CHECK_INT(l.at[1].peak_bytes, 30);
+    CHECK_INT(l.count, 3);
+    CHECK_INT(l.at[0].peak_bytes, -1); /* newest first */
+    CHECK_INT(l.at[1].batch, 16);
+    CHECK_INT(l.at[1].peak_bytes, 50);
+    CHECK_STR(l.at[1].gpu, "NVIDIA H100");
+    CHECK_INT(l.at[2].batch, 8);
+    CHECK_INT(l.at[2].peak_bytes, 30);
     history_jobs_end(&l);
     remove_root(root);
 }
@@ -188,7 +185,8 @@ TEST(peaks_that_an_older_drover_has_stored_are_those_of_all_processes)
     CHECK_INT(l.at[0].peak_of_all, 1);
     history_jobs_end(&l);
     CHECK_INT(history_jobs_read(&l, &of, NULL), 0);
-    CHECK_INT(l.count, 0);
+    CHECK_INT(l.count, 1);
+    CHECK_INT(l.at[0].peak_of_all, 1); /* it corrects no estimate */
     history_jobs_end(&l);
     remove_root(root);
 }

@@ -174,8 +174,8 @@ TEST(measured_peaks_of_earlier_jobs_correct_what_the_job_needs)
     struct err e = {0};
     CHECK_INT(place_select(&c, j, g, 1, false, &e), -EBUSY); /* the formula: too small */
     j->earlier.at = xcalloc(2, sizeof *j->earlier.at);
-    j->earlier.at[0] = (struct history_job){.batch = 4, .peak_bytes = 10 * GIB};
-    j->earlier.at[1] = (struct history_job){.batch = 8, .peak_bytes = 12 * GIB};
+    j->earlier.at[0] = (struct history_job){.batch = 4, .gpus = 1, .peak_bytes = 10 * GIB};
+    j->earlier.at[1] = (struct history_job){.batch = 8, .gpus = 1, .peak_bytes = 12 * GIB};
     j->earlier.count = 2;
     CHECK_INT(place_select(&c, j, g, 1, false, &e), 0);
     CHECK(c.need.high_bytes >= 12 * GIB && c.need.high_bytes < 20 * GIB);
