@@ -79,7 +79,7 @@ void process_wait_describe(struct strbuf *b, const struct process_wait *w)
         strbuf_puts(b, "exited");
     else if (w->state == 'R' || (!w->call[0] && !w->wchan[0]))
         strbuf_puts(b, w->state == 'R' ? "running" : "asleep");
-    else if (!w->call[0] || !w->wchan[0])
+    else if (!w->call[0] || !w->wchan[0] || w->state != 'D')
         strbuf_printf(b, "in %s", w->call[0] ? w->call : w->wchan);
     else
         strbuf_printf(b, "in %s (%s)", w->call, w->wchan);

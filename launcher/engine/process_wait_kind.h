@@ -23,5 +23,6 @@ enum process_wait_kind {
 
 enum process_wait_kind process_wait_kind(const struct process_wait *w);
 
-/* Appends what a process waits in: "stopped", "in read (pipe_read) of FIFO /x", "running". */
+/* Appends what a process waits in: "stopped", "in read of FIFO /x", "running"; with the function of
+ * the kernel only if the wait is uninterruptible: "in stat (request_wait_answer)". */
 void process_wait_describe(struct strbuf *b, const struct process_wait *w);

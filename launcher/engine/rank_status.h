@@ -39,7 +39,7 @@ struct rank_status {
  * or whose pid is 0, is zero. Returns -errno if /proc cannot be read. */
 int rank_status_sample(struct rank_status *out, const pid_t *pids, int n);
 
-/* Appends what a rank waits in: "stopped", "in futex (futex_wait)", "running", or its collective.
+/* Appends what a rank waits in: "stopped", "in futex", "running", or its collective.
  * Ranks that wait in the same place get the same text. */
 void rank_status_describe(struct strbuf *b, const struct rank_status *s);
 

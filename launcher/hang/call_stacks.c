@@ -1,6 +1,7 @@
 #include "launcher/hang/call_stacks.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,14 +46,15 @@ static void on_closed(uv_handle_t *h)
     free(s);
 }
 
-/* Appends gdb's frames, or the whole output of py-spy. Limits the number of lines and their
- * length. */
+/* Appends gdb's frames, or the first thread of py-spy's output, which is the main one. Limits the
+ * number of lines and their length. */
 static void add_frames(struct strbuf *b, const struct tool *t)
 {
-    int lines = 0;
+    int lines = 0, threads = 0;
     for (const char *p = strbuf_str(&t->text); *p && lines < CALL_STACKS_LINES_MAX;) {
         size_t len = strcspn(p, "\n");
-        bool shown = t->python ? len > 0 : p[0] == '#';
+        threads += strncmp(p, "Thread ", 7) == 0;
+        bool shown = t->python ? len > 0 && threads < 2 : p[0] == '#';
         if (shown)
             strbuf_printf(b, "%.*s\n",
                           (int)(len < CALL_STACKS_LINE_BYTES ? len : CALL_STACKS_LINE_BYTES), p);
@@ -154,6 +156,16 @@ static bool is_installed(const char *name)
     return own_process_find_program(&path, name, getenv("PATH")) == 0;
 }
 
+/* Programs may change their name: PyTorch calls its main thread "pt_main_thread". */
+static bool is_python(pid_t pid)
+{
+    char path[64], exe[PATH_MAX];
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    ssize_t n = readlink(path, exe, sizeof exe - 1);
+    exe[n > 0 ? n : 0] = '\0';
+    return strstr(exe, "/python") != NULL;
+}
+
 /* Starts py-spy or gdb for one process. If neither is installed, its text stays empty. */
 static void start_tool(struct tool *t, uv_loop_t *loop, const struct rank_status *of, char **env)
 {
@@ -164,7 +176,7 @@ static void start_tool(struct tool *t, uv_loop_t *loop, const struct rank_status
         "gdb", "-nx", "-batch", "-p", pid, "-ex", "set width 0", "-ex", "thread apply 1 bt 24",
         NULL};
     t->exited = t->eof = true;
-    bool python = strncmp(of->at.name, "python", 6) == 0;
+    bool python = strncmp(of->at.name, "python", 6) == 0 || is_python(of->at.pid);
     t->python = python && is_installed("py-spy");
     t->lacks = python && !t->python;
     if (!t->python && !is_installed("gdb"))

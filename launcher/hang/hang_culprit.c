@@ -540,7 +540,7 @@ static const struct rule rules[] = {
 
 /* ---- the sentence --------------------------------------------------------------------------- */
 
-/* "; it has waited in read (pipe_read) of FIFO /x for 312 s (train.py:212)" */
+/* "; it has waited in read of FIFO /x for 312 s (train.py:212)"; what is waited for is told once */
 static void write_evidence(struct strbuf *b, const struct hang_rank *r)
 {
     const struct process_wait *w = &r->status->at;
@@ -551,8 +551,11 @@ static void write_evidence(struct strbuf *b, const struct hang_rank *r)
     else if (w->state == 'T')
         strbuf_puts(b, "; it has stood still");
     else {
+        struct process_wait told = *w;
+        if (told.target[0] && strstr(strbuf_str(b), told.target))
+            told.target[0] = '\0';
         strbuf_puts(b, "; it has waited ");
-        process_wait_describe(b, w);
+        process_wait_describe(b, &told);
     }
     strbuf_printf(b, " for %.0f s", (double)r->still_ms / 1000);
     if (r->place[0])

@@ -176,6 +176,7 @@ static void write_frame(struct strbuf *b, const struct frame *f)
 
 void stack_text_trim(struct strbuf *b, const char *stack)
 {
+    static const char *const python[] = {"Py", "_Py", "??", NULL};
     struct frame f;
     struct strbuf first = {0};
     size_t before = b->len;
@@ -185,7 +186,7 @@ void stack_text_trim(struct strbuf *b, const char *stack)
         if (read_frame(&f, p, len)) {
             if (f.own || collective_of(&f))
                 write_frame(b, &f);
-            else if (strcmp(f.name, "??") != 0 && frames++ < FIRST_FRAMES)
+            else if (!starts_with_one(f.name, python) && frames++ < FIRST_FRAMES)
                 write_frame(&first, &f);
         }
         p += len + (p[len] != '\0');

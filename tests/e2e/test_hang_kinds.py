@@ -27,7 +27,7 @@ def test_the_culprit_and_the_class_of_a_hang_are_named(kind):
     r = judge(kind, 1)
     assert r["found"] and r["status"] == 124, r["text"]
     assert (r["class"], r["culprits"]) == (r["want_class"], r["want"]), r["text"]
-    assert f"verdict: {r['verdict']} [{r['class']}]" in r["text"]
+    assert f"the job hangs: {r['verdict']} [{r['class']}]" in r["text"]
 
 
 @pytest.mark.skipif(not HAS_TORCH, reason="python3-torch is not installed")

@@ -39,6 +39,7 @@ struct rank_facts {
     enum gpu_wait gpu;
     bool gpu_lost;
     char *stack; /* NULL: none */
+    bool heard;  /* it has written a line or reported */
 };
 
 struct feature_hang {
@@ -47,7 +48,8 @@ struct feature_hang {
     double timeout_s;
     int ranks;
     struct hang *hang;
-    bool is_found; /* the job hangs: `cause`, `fields` and `named` say why */
+    bool is_found;    /* the job hangs: `cause`, `fields` and `named` say why … */
+    int64_t found_ms; /* … and since when this is known */
     char *cause;
     json_t *fields;
     bool *named;                /* by rank: the cause names it */
@@ -120,17 +122,20 @@ static void add_rank(struct feature_hang *h, int rank, json_t *all)
 {
     const struct rank_status *s = &h->status[rank];
     const char *node = h->run->plan->nodes[h->run->plan->ranks[rank].node].name;
-    int64_t silent_ms = (int64_t)uv_now(h->run->loop) - hang_last_activity_ms(h->hang, rank);
+    int64_t heard_ms = hang_last_activity_ms(h->hang, rank);
+    int64_t silent_ms = heard_ms < h->found_ms ? h->found_ms - heard_ms : 0;
+    char last[32] = "none";
+    if (h->facts[rank].heard)
+        snprintf(last, sizeof last, "%.0f s ago", (double)silent_ms / 1000);
     AUTO(strbuf) struct strbuf where = {0};
     if (h->ended[rank])
         strbuf_puts(&where, "has ended");
     else
         rank_status_describe(&where, s);
     if (rank < ROWS_MAX || h->differs[rank])
-        strbuf_printf(&h->text, "  %4d  %-12s  %7.1f s  %7.0f s ago  %-15s  %s%s\n",
-                      h->run->plan->first_rank + rank, node, (double)s->cpu_ms / 1000,
-                      (double)silent_ms / 1000, s->at.name, strbuf_str(&where),
-                      h->differs[rank] ? "   <- differs" : "");
+        strbuf_printf(&h->text, "  %4d  %-8s %7.1f s  %9s  %-8s  %s%s\n",
+                      h->run->plan->first_rank + rank, node, (double)s->cpu_ms / 1000, last,
+                      s->at.name, strbuf_str(&where), h->differs[rank] ? "   <- differs" : "");
     json_t *one = rank_status_json(s);
     json_object_update_new(one, json_pack("{s:i, s:o, s:b, s:b, s:b, s:I}", "rank",
                                           h->run->plan->first_rank + rank, "node", json_text(node),
@@ -233,11 +238,15 @@ static void write_report(struct feature_hang *h)
         if (found.culprits[i])
             json_array_append_new(culprits, json_integer(h->run->plan->first_rank + i));
     }
-    strbuf_printf(&h->text,
-                  "%s: the job hangs: %s\n"
-                  "  verdict: %s [%s]\n"
-                  "  rank  node                CPU    last line  program          waits in\n",
-                  h->run->program, h->cause, strbuf_str(&found.sentence), found.class);
+    /* The verdict comes first, and the rule that was broken if it names ranks itself. */
+    bool limit = memchr(h->named, true, (size_t)h->ranks);
+    if (limit)
+        strbuf_printf(&h->text, "%s: the job hangs: %s\n  verdict: %s [%s]\n", h->run->program,
+                      h->cause, strbuf_str(&found.sentence), found.class);
+    else
+        strbuf_printf(&h->text, "%s: the job hangs: %s [%s]\n  seen: %s\n", h->run->program,
+                      strbuf_str(&found.sentence), found.class, h->cause);
+    strbuf_puts(&h->text, "  rank  node           CPU  last line  program   waits in\n");
     for (int i = 0; i < h->ranks; i++)
         add_rank(h, i, all);
     if (h->ranks > ROWS_MAX)
@@ -418,6 +427,7 @@ void feature_hang_report(struct feature_run *r, const char *cause, const bool *r
         return;
     }
     h->is_found = true;
+    h->found_ms = (int64_t)uv_now(r->loop);
     h->cause = xstrdup(cause);
     h->fields = fields;
     memcpy(h->named, ranks, (size_t)h->ranks * sizeof *ranks);
@@ -473,6 +483,7 @@ static void on_timer(uv_timer_t *t)
         return;
     uv_timer_stop(t);
     h->is_found = true;
+    h->found_ms = (int64_t)uv_now(h->run->loop);
     h->cause = xasprintf("for %g s, %s (--hang-timeout)", h->timeout_s, cases[v].description);
     h->fields = json_pack("{s:s, s:I}", "why", cases[v].name, "timeout_ms",
                           (json_int_t)(h->timeout_s * 1000));
@@ -485,6 +496,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 {
     struct feature_hang *h = arg;
     hang_activity(h->hang, rank, (int64_t)uv_now(h->run->loop));
+    h->facts[rank].heard = true;
     hang_lines_add(&h->facts[rank].lines, text, len);
     return true;
 }
@@ -493,6 +505,7 @@ static void on_report(void *arg, int rank, const char *json, size_t len)
 {
     struct feature_hang *h = arg;
     hang_activity(h->hang, rank, (int64_t)uv_now(h->run->loop));
+    h->facts[rank].heard = true;
 }
 
 static void on_rank_ended(void *arg, const struct rank_end *r)

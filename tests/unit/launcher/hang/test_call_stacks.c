@@ -1,6 +1,8 @@
 /* call_stacks: of real processes, by the real gdb. */
 #include "launcher/hang/call_stacks.h"
 
+#include <sys/stat.h>
+
 #include "common/strbuf.h"
 #include "tests/unit/test.h"
 
@@ -76,6 +78,50 @@ TEST(what_is_freed_early_is_not_told)
     CHECK_INT(uv_run(&h.loop, UV_RUN_DEFAULT), 0);
     CHECK_INT(uv_loop_close(&h.loop), 0);
     CHECK_INT(h.calls, 0);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* A py-spy that prints two threads, as py-spy 0.4 does. */
+static void install_py_spy(char *dir)
+{
+    char path[64];
+    CHECK(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof path, "%s/py-spy", dir);
+    FILE *f = fopen(path, "we");
+    CHECK(f != NULL);
+    fputs("#!/bin/sh\n"
+          "echo 'Process 7: python3 train.py'\n"
+          "echo 'Thread 7 (idle): \"MainThread\"'\n"
+          "echo '    load (train.py:7)'\n"
+          "echo 'Thread 8 (idle): \"Thread-1 (helper)\"'\n"
+          "echo '    helper (train.py:4)'\n",
+          f);
+    CHECK_INT(fclose(f), 0);
+    CHECK_INT(chmod(path, 0700), 0);
+    setenv("PATH", dir, 1);
+}
+
+TEST(py_spy_is_asked_about_a_python_of_any_name_and_its_main_thread_counts)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        execlp("python3", "python3", "-c", "import time; time.sleep(100)", (char *)NULL);
+        _exit(127);
+    }
+    char path[64], exe[256] = "", dir[] = "/tmp/drover-py-spy-XXXXXX";
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    while (waitpid(pid, NULL, WNOHANG) == 0 && !strstr(exe, "/python"))
+        exe[readlink(path, exe, sizeof exe - 1)] = '\0';
+    install_py_spy(dir);
+    struct heard h = {.calls = 0};
+    ask(&h, &(struct rank_status){.at = {.pid = pid, .name = "pt_main_thread"}});
+    CHECK_HAS(strbuf_str(&h.texts), "    load (train.py:7)\n");
+    CHECK(!strstr(strbuf_str(&h.texts), "helper"));
+    snprintf(path, sizeof path, "%s/py-spy", dir);
+    CHECK_INT(unlink(path), 0);
+    CHECK_INT(rmdir(dir), 0);
+    strbuf_free(&h.texts);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
 }

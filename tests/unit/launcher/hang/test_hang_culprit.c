@@ -66,8 +66,8 @@ TEST(a_rank_that_reads_a_file_is_named_with_the_file_the_time_and_the_line)
     waits_in(&j, 3, "read", "FIFO /data/x");
     snprintf(j.ranks[3].place, sizeof j.ranks[3].place, "train.py:212");
     check(&j, "input", "3",
-          "rank 3 on c05 waits for input: FIFO /data/x; it has waited in read of FIFO /data/x "
-          "for 312 s (train.py:212)");
+          "rank 3 on c05 waits for input: FIFO /data/x; it has waited in read for 312 s "
+          "(train.py:212)");
 }
 
 TEST(several_culprits_share_one_sentence)
