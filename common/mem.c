@@ -82,10 +82,8 @@ size_t strv_len(char *const *v)
 
 char **strv_copy(char *const *v)
 {
-    size_t n = strv_len(v);
-    char **copy = xcalloc(n + 1, sizeof *copy);
-    for (size_t i = 0; i < n; i++)
-        copy[i] = xstrdup(v[i]);
+    char **copy = xzalloc(sizeof *copy);
+    strv_add(&copy, v);
     return copy;
 }
 
@@ -94,6 +92,25 @@ void strv_free(char **v)
     for (size_t i = 0; v && v[i]; i++)
         free(v[i]);
     free(v);
+}
+
+int strv_find(char *const *v, const char *s)
+{
+    for (int i = 0; v && v[i]; i++)
+        if (strcmp(v[i], s) == 0)
+            return i;
+    return -1;
+}
+
+void strv_add(char ***v, char *const *more)
+{
+    size_t n = strv_len(*v), added = strv_len(more);
+    if (!added)
+        return;
+    *v = xrealloc(*v, n + added + 1, sizeof **v);
+    for (size_t i = 0; i < added; i++)
+        (*v)[n + i] = xstrdup(more[i]);
+    (*v)[n + added] = NULL;
 }
 
 void strv_push(char ***v, char *s)

@@ -11,6 +11,7 @@
  * drover chooses. try_calloc() returns NULL; use it for sizes that come from outside. */
 #pragma once
 
+#include <dirent.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -27,6 +28,13 @@
     {                                       \
         if (*p)                             \
             end(*p);                        \
+    }
+
+/* Defines AUTO(name) for structs: at the end of the scope it calls end(&value). */
+#define AUTO_DEFINE_STRUCT(name, type, end) \
+    static inline void auto_##name(type *p) \
+    {                                       \
+        end(p);                             \
     }
 
 /* Returns the value of the pointer variable `p`, and sets the variable to NULL. */
@@ -47,6 +55,7 @@ static inline void auto_free(void *p)
 }
 
 AUTO_DEFINE(file, FILE *, fclose)
+AUTO_DEFINE(dir, DIR *, closedir)
 
 /* Closes a descriptor at the end of its scope: `AUTO(fd) int fd = -1;`. fd_take() passes its
  * ownership on. */
@@ -92,4 +101,8 @@ void strv_free(char **v);
 size_t strv_len(char *const *v);
 /* Appends `s`. The array takes its ownership. */
 void strv_push(char ***v, char *s);
+/* Appends copies of the strings of `more`, which may be NULL. */
+void strv_add(char ***v, char *const *more);
+/* Returns the index of the first string that equals `s`; -1: none does. */
+int strv_find(char *const *v, const char *s);
 AUTO_DEFINE(strv, char **, strv_free)

@@ -308,8 +308,7 @@ static int apply(const struct found *f, char *const *values, void *into, struct 
     case OPT_KIND_WORDS:
         strv_push(field, f->name ? xasprintf("--%.*s", (int)f->name_len, f->name)
                                  : xstrndup(f->word, f->len));
-        for (int i = 0; values[i]; i++)
-            strv_push(field, xstrdup(values[i]));
+        strv_add(field, values);
         return 0;
     case OPT_KIND_CALL:
     case OPT_KIND_CALL_SOME: {

@@ -10,8 +10,6 @@
 
 #include "common/mem.h"
 
-AUTO_DEFINE(dir, DIR *, closedir)
-
 int private_dir_check(const char *path, struct err *e)
 {
     struct stat st;

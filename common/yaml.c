@@ -1,6 +1,5 @@
 #include "common/yaml.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -40,10 +39,7 @@ struct reader {
     int nodes;            /* number of nodes read, with aliases expanded */
 };
 
-static void auto_event(yaml_event_t *ev)
-{
-    yaml_event_delete(ev);
-}
+AUTO_DEFINE_STRUCT(event, yaml_event_t, yaml_event_delete)
 
 static void auto_value(struct value *v)
 {

@@ -14,13 +14,6 @@
  * whole. */
 enum { HASH_MIN = 7, SHA1_DIGITS = 40 };
 
-static bool is_one_of(const char *s, const char *const *words)
-{
-    while (*words && strcmp(s, *words) != 0)
-        words++;
-    return *words != NULL;
-}
-
 /* Returns true if `s` is not empty and has only characters of `set`. */
 static bool consists_of(const char *s, const char *set)
 {
@@ -111,9 +104,9 @@ static json_t *number(char *s, const char **why)
     static const char *const nans[] = {".nan", ".NaN", ".NAN", NULL};
     bool sign = *s == '-' || *s == '+';
     const char *body = s + sign;
-    if (is_one_of(body, infs))
+    if (strv_find((char *const *)infs, body) >= 0)
         return json_number(*s == '-' ? -INFINITY : INFINITY);
-    if (is_one_of(s, nans))
+    if (strv_find((char *const *)nans, s) >= 0)
         return json_number(NAN);
     if (!isdigit((unsigned char)body[*body == '.']))
         return NULL;
@@ -144,11 +137,11 @@ json_t *yaml_scalar(char *s, const char **why)
                                       "YES",  "on",   "On",   "ON",  NULL};
     static const char *const no[] = {"false", "False", "FALSE", "no",  "No",
                                      "NO",    "off",   "Off",   "OFF", NULL};
-    if (is_one_of(s, nulls))
+    if (strv_find((char *const *)nulls, s) >= 0)
         return json_null();
-    if (is_one_of(s, yes))
+    if (strv_find((char *const *)yes, s) >= 0)
         return json_true();
-    if (is_one_of(s, no))
+    if (strv_find((char *const *)no, s) >= 0)
         return json_false();
     json_t *v = number(s, why);
     return v || *why ? v : json_string(s);

@@ -70,8 +70,7 @@ static void set_names(struct serve_listen *l, const struct listen_address *at, c
         strv_push(&l->hosts, xstrdup(name));
         strv_push(&l->hosts, xstrdup(address));
     }
-    for (; names && *names; names++)
-        strv_push(&l->hosts, xstrdup(*names));
+    strv_add(&l->hosts, names);
 }
 
 int serve_listen_open(struct serve_listen *out, const char *text, char *const *names, struct err *e)

@@ -22,7 +22,4 @@ struct serve_listen {
 int serve_listen_open(struct serve_listen *out, const char *text, char *const *names,
                       struct err *e);
 void serve_listen_close(struct serve_listen *l);
-static inline void auto_serve_listen(struct serve_listen *l)
-{
-    serve_listen_close(l);
-}
+AUTO_DEFINE_STRUCT(serve_listen, struct serve_listen, serve_listen_close)

@@ -50,10 +50,7 @@ static bool has_acs(const char *path)
     return false;
 }
 
-static void auto_glob(glob_t *g)
-{
-    globfree(g);
-}
+AUTO_DEFINE_STRUCT(glob, glob_t, globfree)
 
 static bool any_acs(void)
 {

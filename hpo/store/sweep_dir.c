@@ -18,8 +18,6 @@
 #include "common/opt.h"
 #include "common/private_dir.h"
 
-AUTO_DEFINE(dir, DIR *, closedir)
-
 static bool name_char(char c)
 {
     return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';

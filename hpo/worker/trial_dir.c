@@ -13,8 +13,6 @@
 
 enum { DEPTH_MAX = 64, COPY_CHUNK = 1 << 20 };
 
-AUTO_DEFINE(dir, DIR *, closedir)
-
 char *trial_dir_path(const char *sweep_dir, int trial)
 {
     return xasprintf("%s/trials/%06d", sweep_dir, trial);

@@ -35,10 +35,7 @@ int gpu_locks_add(struct gpu_locks *l, const char *uuid, struct err *e);
  * such as the guardian, have ended. */
 void gpu_locks_free(struct gpu_locks *l);
 
-static inline void auto_gpu_locks(struct gpu_locks *l)
-{
-    gpu_locks_free(l);
-}
+AUTO_DEFINE_STRUCT(gpu_locks, struct gpu_locks, gpu_locks_free)
 
 /* Returns true if a process of this machine holds the lock of a GPU, in any container. */
 bool gpu_lock_is_held(const char *uuid);

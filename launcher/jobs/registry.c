@@ -20,8 +20,6 @@ struct registry {
     char *path, *lines;
 };
 
-AUTO_DEFINE(dir, DIR *, closedir)
-
 /* ---- directories ---------------------------------------------------------------------------- */
 
 /* Returns BASE/drover/jobs, created if necessary. */

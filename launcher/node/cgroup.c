@@ -202,12 +202,10 @@ static int move_processes(const char *dir, const char *subgroup, bool (*may_move
 
 static void remove_stale(const char *home)
 {
-    DIR *d = opendir(home);
-    for (struct dirent *it; d && (it = readdir(d));)
+    AUTO(dir) DIR *d = opendir(home);
+    for (const struct dirent *it; d && (it = readdir(d));)
         if (strncmp(it->d_name, prefix, strlen(prefix)) == 0)
             (void)unlinkat(dirfd(d), it->d_name, AT_REMOVEDIR); /* a group in use stays */
-    if (d)
-        closedir(d);
 }
 
 int cgroup_delegate_claim(char **home, const char *root, bool (*may_move)(pid_t pid), struct err *e)

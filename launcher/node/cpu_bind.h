@@ -6,6 +6,7 @@
 #pragma once
 
 #include "common/err.h"
+#include "common/mem.h"
 
 struct cpu_bind {
     struct cpu_bind_set {
@@ -21,10 +22,7 @@ int cpu_bind_parse(struct cpu_bind *out, const char *cpus, const char *mems, str
 /* Frees the lists. A zeroed struct is accepted. */
 void cpu_bind_free(struct cpu_bind *b);
 
-static inline void auto_cpu_bind(struct cpu_bind *b)
-{
-    cpu_bind_free(b);
-}
+AUTO_DEFINE_STRUCT(cpu_bind, struct cpu_bind, cpu_bind_free)
 
 enum { CPU_BIND_NO_MEMORY_POLICY = 1 };
 

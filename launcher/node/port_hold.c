@@ -15,8 +15,6 @@
 
 enum { LISTENING = 0x0A }; /* in /proc/net/tcp */
 
-AUTO_DEFINE(dir, DIR *, closedir)
-
 /* ---- owner of a port ------------------------------------------------------------------------ */
 
 /* Sets the name of the mark: an abstract Unix socket, in the port's network namespace, that marks

@@ -32,8 +32,6 @@ struct session_dir {
     int fd; /* descriptor with the lock; -1: not created yet */
 };
 
-AUTO_DEFINE(dir, DIR *, closedir)
-
 /* ---- shared memory of Open MPI ----------------------------------------------------------------
  */
 

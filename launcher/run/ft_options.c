@@ -25,9 +25,14 @@ static const struct {
 };
 
 static const char *const without_effect[] = {
-    "node_health_check_interval", "rank_termination_signal", "log_level",
-    "restart_check_interval",     "enable_nic_monitor",      "pci_topo_file",
+    "node_health_check_interval",
+    "rank_termination_signal",
+    "log_level",
+    "restart_check_interval",
+    "enable_nic_monitor",
+    "pci_topo_file",
     "link_down_path_template",
+    NULL,
 };
 
 static json_t *defaults(void)
@@ -64,14 +69,6 @@ static int find_setting(const char *key)
     return -1;
 }
 
-static bool has_no_effect(const char *key)
-{
-    bool found = false;
-    for (size_t i = 0; i < COUNT_OF(without_effect); i++)
-        found |= strcmp(without_effect[i], key) == 0;
-    return found;
-}
-
 static int check_number(const char *key, const json_t *value, struct err *e)
 {
     if (json_is_number(value) && json_number_value(value) > 0)
@@ -100,7 +97,7 @@ static int read_file(json_t *all, const char *path, char ***warnings, struct err
             return err_wrap(e, "%s: fault_tolerance", path);
         if (i >= 0)
             json_object_set_new(all, key, json_deep_copy(value));
-        else if (!has_no_effect(key))
+        else if (strv_find((char *const *)without_effect, key) < 0)
             strv_push(warnings, xasprintf("%s: fault_tolerance: '%s' is unknown and has no effect",
                                           path, key));
     }

@@ -202,8 +202,7 @@ int run_mpmd_read_file(char ***words, const char *path, const char *between, str
         if (any && between)
             strv_push(words, xstrdup(between));
         any = true;
-        for (size_t i = 0; own[i]; i++)
-            strv_push(words, xstrdup(own[i]));
+        strv_add(words, own);
     }
     return 0;
 }

@@ -287,8 +287,7 @@ static int add_param(struct run_options *o, const struct mca_params *p, size_t i
     struct run_options probe;
     AUTO(strv) char **own = mca_params_options(p, i, &ignored), **words = NULL;
     strv_push(&words, xstrdup(o->program));
-    for (size_t k = 0; k < strv_len(own); k++)
-        strv_push(&words, xstrdup(own[k]));
+    strv_add(&words, own);
     int rc = run_options_probe(&probe, (int)strv_len(words), words, &unknown);
     bool is_used = rc == 0 && !(has_hosts && (probe.host_lists || probe.host_files));
     run_options_free(&probe);
@@ -303,8 +302,8 @@ static int add_param(struct run_options *o, const struct mca_params *p, size_t i
         strv_push(&o->warnings,
                   xasprintf("%s is ignored: %s", name,
                             rc < 0 ? unknown.text : "drover has no option that does this"));
-    for (size_t k = 1; is_used && words[k]; k++)
-        strv_push(&o->words, xstrdup(words[k]));
+    if (is_used)
+        strv_add(&o->words, own);
     return 0;
 }
 
@@ -346,8 +345,7 @@ int run_options_add_params(struct run_options *o, int argc, char *const *argv, s
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < p.count; i++)
         rc = add_param(o, &p, i, has_hosts, e);
-    for (size_t i = 1; line[i]; i++)
-        strv_push(&o->words, xstrdup(line[i]));
+    strv_add(&o->words, line + 1);
     return rc;
 }
 
@@ -399,8 +397,7 @@ int run_options_resolve(struct run_options *o, struct err *e)
         raise_slots(o);
     if (o->path)
         run_mpmd_prepend_path(&o->env, o->env, o->path);
-    for (size_t i = 0; i < strv_len(o->mpirun_only); i++)
-        strv_push(&o->mpirun_args, xstrdup(o->mpirun_only[i]));
+    strv_add(&o->mpirun_args, o->mpirun_only);
     explain_index(o, "--gpus", o->spec.gpus, "GPU");
     explain_index(o, "--cpus", o->spec.cpus, "CPU");
     o->spec.env = o->env;

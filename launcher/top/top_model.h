@@ -56,7 +56,4 @@ extern const char *const top_model_sort_names[TOP_SORTS];
 void top_model_view(struct top_view *out, const struct top_node *nodes, int count,
                     enum top_sort sort);
 void top_model_view_end(struct top_view *v);
-static inline void auto_top_view(struct top_view *v)
-{
-    top_model_view_end(v);
-}
+AUTO_DEFINE_STRUCT(top_view, struct top_view, top_model_view_end)

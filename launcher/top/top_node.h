@@ -52,7 +52,4 @@ static inline void top_node_end(struct top_node *n)
     *n = (struct top_node){0};
 }
 
-static inline void auto_top_node(struct top_node *n)
-{
-    top_node_end(n);
-}
+AUTO_DEFINE_STRUCT(top_node, struct top_node, top_node_end)

@@ -152,12 +152,10 @@ static bool process_demands(pid_t pid, ino_t pipe)
     struct waiting w = {.pid = pid, .pipe = pipe};
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *tasks = opendir(path);
+    AUTO(dir) DIR *tasks = opendir(path);
     bool found = tasks && is_nonblocking(&w);
     for (const struct dirent *d; tasks && !found && (d = readdir(tasks));)
         found = d->d_name[0] != '.' && thread_demands(&w, d->d_name);
-    if (tasks)
-        closedir(tasks);
     return found;
 }
 

@@ -49,13 +49,11 @@ int serve_files_open(struct serve_files **out, struct err *e)
     if (own_process_share(&dir, "web", e) < 0)
         return e->code;
     AUTO(serve_files) struct serve_files *f = xzalloc(sizeof *f);
-    DIR *d = opendir(dir);
+    AUTO(dir) DIR *d = opendir(dir);
     int rc = 0;
     for (struct dirent *entry; d && rc == 0 && (entry = readdir(d));)
         if (type_of(entry->d_name))
             rc = add_file(f, dir, entry->d_name, e);
-    if (d)
-        closedir(d);
     if (rc < 0)
         return rc;
     if (!serve_files_find(f, "index.html")) {

@@ -33,22 +33,13 @@ struct measured {
 
 /* ---- attempts ------------------------------------------------------------------------------- */
 
-/* Returns the index of a GPU in a strv, or -1. */
-static int find(char *const *uuids, const char *uuid)
-{
-    for (int i = 0; uuids && uuids[i]; i++)
-        if (strcmp(uuids[i], uuid) == 0)
-            return i;
-    return -1;
-}
-
 /* Returns the GPUs of this attempt's ranks on this machine, each one once. */
 static char **gpus_here(const struct plan *p)
 {
     char **uuids = NULL;
     for (int i = 0; i < p->world_size; i++) {
         const char *uuid = p->ranks[i].gpu_uuid;
-        if (uuid && p->nodes[p->ranks[i].node].here && find(uuids, uuid) < 0)
+        if (uuid && p->nodes[p->ranks[i].node].here && strv_find(uuids, uuid) < 0)
             strv_push(&uuids, xstrdup(uuid));
     }
     return uuids;
@@ -59,7 +50,7 @@ static void note_gpus(struct measured *u, const struct plan *p)
 {
     for (int i = 0; i < p->world_size; i++) {
         const char *uuid = p->ranks[i].gpu_uuid;
-        if (!uuid || find(u->uuids, uuid) >= 0)
+        if (!uuid || strv_find(u->uuids, uuid) >= 0)
             continue;
         size_t n = strv_len(u->uuids);
         strv_push(&u->uuids, xstrdup(uuid));
@@ -117,7 +108,6 @@ static void on_node_gpus(void *arg, int node, const char *text, size_t len)
         log_warn("node %s: %s (dropped)", u->run->plan->nodes[node].name, e.text);
 }
 
-/* The plan has the GPUs of other nodes only since these have connected. */
 /* Adds what the GPU of a rank has done to the failure report and the event `ended`. */
 static void report_failed(struct feature_run *r, int rank, const struct job_usage *usage)
 {
@@ -139,6 +129,7 @@ static void report_failed(struct feature_run *r, int rank, const struct job_usag
     job_usage_summary_end(&s);
 }
 
+/* The plan has the GPUs of other nodes only since these have connected. */
 static void ended(void *state, const struct job_end *end, int status)
 {
     struct measured *u = state;
@@ -212,7 +203,7 @@ static void finish(void *state, int status)
     AUTO(free) int *ranks = xcalloc((size_t)s.count, sizeof *ranks);
     AUTO(free) const char **nodes = xcalloc((size_t)s.count, sizeof *nodes);
     for (int i = 0; i < s.count; i++) {
-        int k = find(u->uuids, s.gpus[i].uuid);
+        int k = strv_find(u->uuids, s.gpus[i].uuid);
         ranks[i] = k < 0 ? -1 : u->ranks[k]; /* an agent may send what was not asked for */
         nodes[i] = k < 0 ? NULL : u->nodes[k];
     }

@@ -155,5 +155,13 @@ TEST(a_vector_of_strings_owns_its_copies)
     CHECK_STR(copy[99], "99");
     AUTO(strv) char **empty = strv_copy(NULL);
     CHECK(empty && !empty[0]);
+    strv_add(&copy, NULL);
+    strv_add(&copy, (char *[]){"a", "b", NULL});
+    CHECK_INT(strv_len(copy), 102);
+    CHECK_STR(copy[101], "b");
+    CHECK(!copy[102]);
+    CHECK_INT(strv_find(copy, "a"), 100);
+    CHECK_INT(strv_find(copy, "c"), -1);
+    CHECK_INT(strv_find(NULL, "a"), -1);
     strv_free(NULL);
 }
