@@ -4,11 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void set_program(const struct command *c, void *into, char *const *program)
-{
-    memcpy((char *)into + c->program, &program, sizeof program);
-}
-
 static int unexpected(const struct command *c, const char *word, struct err *e)
 {
     err_set(e, -EINVAL, "unexpected argument '%s'", word);
@@ -24,7 +19,8 @@ int command_parse(char ***words, const struct command *c, void *into, int argc, 
         size_t n = strv_len(*words);
         bool dashes = at > 1 && n >= c->words_min && strcmp(argv[at - 1], "--") == 0;
         if (rc == 0 && c->program && (dashes || (at < argc && n == c->words_max))) {
-            set_program(c, into, argv + at);
+            char *const *program = argv + at;
+            memcpy((char *)into + c->program, &program, sizeof program);
             return 0;
         }
         if (rc != 0 || at >= argc)

@@ -11,103 +11,62 @@
 
 const char *json_type_name(const json_t *value)
 {
-    if (!value)
-        return "nothing";
-    switch (json_typeof(value)) {
-    case JSON_OBJECT:
-        return "a mapping";
-    case JSON_ARRAY:
-        return "a list";
-    case JSON_STRING:
-        return "a string";
-    case JSON_INTEGER:
-        return "an integer";
-    case JSON_REAL:
-        return "a real number";
-    case JSON_TRUE:
-    case JSON_FALSE:
-        return "a boolean";
-    case JSON_NULL:
-        return "null";
-    }
-    return "nothing";
+    static const char *const names[] = {
+        [JSON_OBJECT] = "a mapping", [JSON_ARRAY] = "a list",       [JSON_STRING] = "a string",
+        [JSON_TRUE] = "a boolean",   [JSON_INTEGER] = "an integer", [JSON_NULL] = "null",
+        [JSON_FALSE] = "a boolean",  [JSON_REAL] = "a real number",
+    };
+    return value ? names[json_typeof(value)] : "nothing";
 }
 
-/* Sets `*out` to the member `key` of `obj`, or to NULL if the key is missing. */
-static int get_member(const json_t **out, const json_t *obj, const char *key, struct err *e)
+/* Sets `*out` to the member `key` of `obj`, or to NULL if the key is missing. `types`: those that
+ * it may have, a bit for each. */
+static int get_member(const json_t **out, const json_t *obj, const char *key, unsigned types,
+                      const char *expected, struct err *e)
 {
     if (!json_is_object(obj))
         return err_set(e, -EINVAL, "a mapping with '%s' is expected, not %s", key,
                        json_type_name(obj));
     *out = json_object_get(obj, key);
+    if (*out && !(types & 1U << json_typeof(*out)))
+        return err_set(e, -EINVAL, "'%s' must be %s, not %s", key, expected, json_type_name(*out));
     return 0;
-}
-
-static int require(const json_t *obj, const char *key, struct err *e)
-{
-    const json_t *v = NULL;
-    int rc = get_member(&v, obj, key, e);
-    return rc < 0 || v ? rc : err_set(e, -EINVAL, "'%s' is missing", key);
-}
-
-static int reject_type(const char *key, const char *expected, const json_t *found, struct err *e)
-{
-    return err_set(e, -EINVAL, "'%s' must be %s, not %s", key, expected, json_type_name(found));
 }
 
 int json_optional_int(int64_t *out, const json_t *obj, const char *key, struct err *e)
 {
     const json_t *v = NULL;
-    int rc = get_member(&v, obj, key, e);
-    if (rc < 0 || !v)
-        return rc;
-    if (!json_is_integer(v))
-        return reject_type(key, "an integer", v, e);
-    *out = json_integer_value(v);
-    return 0;
+    int rc = get_member(&v, obj, key, 1U << JSON_INTEGER, "an integer", e);
+    if (rc == 0 && v)
+        *out = json_integer_value(v);
+    return rc;
 }
 
 int json_optional_real(double *out, const json_t *obj, const char *key, struct err *e)
 {
     const json_t *v = NULL;
-    int rc = get_member(&v, obj, key, e);
-    if (rc < 0 || !v)
-        return rc;
-    if (!json_is_number(v))
-        return reject_type(key, "a number", v, e);
-    *out = json_number_value(v);
-    return 0;
+    int rc = get_member(&v, obj, key, 1U << JSON_INTEGER | 1U << JSON_REAL, "a number", e);
+    if (rc == 0 && v)
+        *out = json_number_value(v);
+    return rc;
 }
 
 int json_optional_str(const char **out, const json_t *obj, const char *key, struct err *e)
 {
     const json_t *v = NULL;
-    int rc = get_member(&v, obj, key, e);
-    if (rc < 0 || !v)
-        return rc;
-    if (!json_is_string(v))
-        return reject_type(key, "a string", v, e);
-    *out = json_string_value(v);
-    return 0;
+    int rc = get_member(&v, obj, key, 1U << JSON_STRING, "a string", e);
+    if (rc == 0 && v)
+        *out = json_string_value(v);
+    return rc;
 }
 
 int json_optional_bool(bool *out, const json_t *obj, const char *key, struct err *e)
 {
     const json_t *v = NULL;
-    int rc = get_member(&v, obj, key, e);
-    if (rc < 0 || !v)
-        return rc;
-    if (!json_is_boolean(v))
-        return reject_type(key, "true or false", v, e);
-    *out = json_is_true(v);
-    return 0;
-}
-
-static bool is_among(const char *key, const char *const *names)
-{
-    while (names && *names && strcmp(*names, key) != 0)
-        names++;
-    return names && *names;
+    int rc = get_member(&v, obj, key, 1U << JSON_TRUE | 1U << JSON_FALSE, "true or false", e);
+    if (rc == 0 && v)
+        *out = json_is_true(v);
+    return rc;
 }
 
 bool json_fits_int(const json_t *obj, const char *const *wide)
@@ -116,9 +75,16 @@ bool json_fits_int(const json_t *obj, const char *const *wide)
     json_t *v;
     json_object_foreach ((json_t *)obj, key, v) /* the macro rejects const pointers */
         if (json_is_integer(v) && json_integer_value(v) != (int)json_integer_value(v) &&
-            !is_among(key, wide))
+            strv_find((char *const *)wide, key) < 0)
             return false;
     return true;
+}
+
+static int require(const json_t *obj, const char *key, struct err *e)
+{
+    const json_t *v = NULL;
+    int rc = get_member(&v, obj, key, ~0U, "", e);
+    return rc < 0 || v ? rc : err_set(e, -EINVAL, "'%s' is missing", key);
 }
 
 int json_require_int(int64_t *out, const json_t *obj, const char *key, struct err *e)
@@ -131,12 +97,6 @@ int json_require_str(const char **out, const json_t *obj, const char *key, struc
 {
     int rc = require(obj, key, e);
     return rc < 0 ? rc : json_optional_str(out, obj, key, e);
-}
-
-int json_require_bool(bool *out, const json_t *obj, const char *key, struct err *e)
-{
-    int rc = require(obj, key, e);
-    return rc < 0 ? rc : json_optional_bool(out, obj, key, e);
 }
 
 int json_only_keys(const json_t *obj, const char *const *names, size_t n, const char *where,
@@ -198,32 +158,23 @@ static void write_object(struct strbuf *b, const json_t *object)
 
 static void write_value(struct strbuf *b, const json_t *v)
 {
-    switch (json_typeof(v)) {
-    case JSON_OBJECT:
+    if (json_is_object(v)) {
         write_object(b, v);
-        break;
-    case JSON_ARRAY:
+    } else if (json_is_array(v)) {
         strbuf_putc(b, '[');
         for (size_t i = 0; i < json_array_size(v); i++) {
             strbuf_puts(b, i ? "," : "");
             write_value(b, json_array_get(v, i));
         }
         strbuf_putc(b, ']');
-        break;
-    case JSON_STRING:
+    } else if (json_is_string(v)) {
         write_string(b, json_string_value(v), json_string_length(v));
-        break;
-    case JSON_INTEGER:
+    } else if (json_is_integer(v)) {
         strbuf_printf(b, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
-        break;
-    case JSON_REAL:
+    } else if (json_is_real(v)) {
         number_format(b, json_real_value(v));
-        break;
-    case JSON_TRUE:
-    case JSON_FALSE:
-    case JSON_NULL:
+    } else {
         strbuf_puts(b, json_is_true(v) ? "true" : json_is_false(v) ? "false" : "null");
-        break;
     }
 }
 

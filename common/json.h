@@ -23,7 +23,6 @@ bool json_fits_int(const json_t *obj, const char *const *wide);
  * The string of json_require_str() is borrowed from `obj`. */
 int json_require_int(int64_t *out, const json_t *obj, const char *key, struct err *e);
 int json_require_str(const char **out, const json_t *obj, const char *key, struct err *e);
-int json_require_bool(bool *out, const json_t *obj, const char *key, struct err *e);
 
 /* The same, but the key may be missing. In this case `*out` is unchanged.
  * json_optional_real() also accepts integers. */

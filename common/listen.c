@@ -47,33 +47,24 @@ struct listen_address listen_address_of(const struct sockaddr *a)
     return out;
 }
 
-static const struct sockaddr_in *v4_of(const struct sockaddr *a)
-{
-    return (const struct sockaddr_in *)a;
-}
-
-static const struct sockaddr_in6 *v6_of(const struct sockaddr *a)
-{
-    return (const struct sockaddr_in6 *)a;
-}
-
 int listen_port(const struct sockaddr *a)
 {
-    return ntohs(a->sa_family == AF_INET ? v4_of(a)->sin_port : v6_of(a)->sin6_port);
+    struct listen_address l = listen_address_of(a);
+    return ntohs(a->sa_family == AF_INET ? l.at.v4.sin_port : l.at.v6.sin6_port);
 }
 
 bool listen_is_loopback(const struct sockaddr *a)
 {
-    if (a->sa_family == AF_INET)
-        return ntohl(v4_of(a)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return IN6_IS_ADDR_LOOPBACK(&v6_of(a)->sin6_addr);
+    struct listen_address l = listen_address_of(a);
+    return a->sa_family == AF_INET ? ntohl(l.at.v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+                                   : IN6_IS_ADDR_LOOPBACK(&l.at.v6.sin6_addr);
 }
 
 bool listen_is_everywhere(const struct sockaddr *a)
 {
-    if (a->sa_family == AF_INET)
-        return v4_of(a)->sin_addr.s_addr == htonl(INADDR_ANY);
-    return IN6_IS_ADDR_UNSPECIFIED(&v6_of(a)->sin6_addr);
+    struct listen_address l = listen_address_of(a);
+    return a->sa_family == AF_INET ? l.at.v4.sin_addr.s_addr == htonl(INADDR_ANY)
+                                   : IN6_IS_ADDR_UNSPECIFIED(&l.at.v6.sin6_addr);
 }
 
 static int bind_once(struct listen_address *a, enum listen_reuse reuse)

@@ -93,11 +93,6 @@ int own_process_check_files(struct err *e)
     return err_hint(e, "ulimit -n 1024");
 }
 
-static void *allocate(size_t size)
-{
-    return xrealloc(NULL, 1, size);
-}
-
 static void *reallocate(void *p, size_t size)
 {
     return xrealloc(p, 1, size);
@@ -105,8 +100,8 @@ static void *reallocate(void *p, size_t size)
 
 void own_process_exit_without_memory(void)
 {
-    json_set_alloc_funcs(allocate, free);
-    (void)uv_replace_allocator(allocate, reallocate, xcalloc, free); /* fails only without these */
+    json_set_alloc_funcs(xzalloc, free);
+    (void)uv_replace_allocator(xzalloc, reallocate, xcalloc, free); /* fails only without these */
 }
 
 static bool has_reader(int fd)

@@ -2,4 +2,7 @@
 #pragma once
 
 /* Returns "" for 1, and "s" for every other number. */
-const char *plural_s(long long n);
+static inline const char *plural_s(long long n)
+{
+    return n == 1 ? "" : "s";
+}

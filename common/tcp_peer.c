@@ -4,13 +4,12 @@
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/listen.h"
 #include "common/mem.h"
 
 enum { WORDS = 4, TEXT_SIZE = 64, MAPPED_DIGITS = 24 };
@@ -28,22 +27,17 @@ struct ends {
 
 static int find_end(struct end *out, int (*call)(int, struct sockaddr *, socklen_t *), int fd)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } at = {.any = {.sa_family = AF_UNSPEC}};
-    socklen_t len = sizeof at;
-    if (call(fd, &at.any, &len) < 0)
+    struct listen_address a = {.size = sizeof a.at};
+    if (call(fd, &a.at.any, &a.size) < 0)
         return -errno;
-    if (at.any.sa_family == AF_INET6) {
-        *out = (struct end){at.v6.sin6_addr, at.v6.sin6_port};
+    if (a.at.any.sa_family == AF_INET6) {
+        *out = (struct end){a.at.v6.sin6_addr, a.at.v6.sin6_port};
         return 0;
     }
     out->address = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
-    out->address.s6_addr32[WORDS - 1] = at.v4.sin_addr.s_addr;
-    out->port = at.v4.sin_port;
-    return at.any.sa_family == AF_INET ? 0 : -EAFNOSUPPORT;
+    out->address.s6_addr32[WORDS - 1] = a.at.v4.sin_addr.s_addr;
+    out->port = a.at.v4.sin_port;
+    return a.at.any.sa_family == AF_INET ? 0 : -EAFNOSUPPORT;
 }
 
 static int query_netlink(uid_t *out, const struct ends *ends)
