@@ -101,6 +101,14 @@ void report_document_head(struct report_document *d, const char *name, bool numb
     b->heads[b->columns++] = report_document_shown(d, name);
 }
 
+void report_document_columns(struct report_document *d, const char *heads)
+{
+    AUTO(free) char *copy = xstrdup(heads);
+    report_document_table(d);
+    for (char *rest = copy, *name; (name = strsep(&rest, "|"));)
+        report_document_head(d, name + (*name == '#'), *name == '#');
+}
+
 static void add_cell(struct report_document *d, const char *text)
 {
     struct report_block *b = table(d);

@@ -59,6 +59,8 @@ void report_document_plots(struct report_document *d);
 /* Adds a table: then a column per head, then the cells, row after row. */
 void report_document_table(struct report_document *d);
 void report_document_head(struct report_document *d, const char *name, bool numbers);
+/* Adds a table with its heads: "node|#trials|cause"; '#' is before those of numbers. */
+void report_document_columns(struct report_document *d, const char *heads);
 void report_document_cell(struct report_document *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* The same for a number: "–" if it is not finite. */

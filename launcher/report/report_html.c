@@ -54,30 +54,23 @@ static void add_element(struct strbuf *out, const char *from, const char *text, 
 
 static void add_block(struct strbuf *out, const struct report_block *b, bool scripts)
 {
-    switch (b->kind) {
-    case REPORT_HEADING:
-        add_element(out, "<h2>", b->text, "</h2>\n");
-        break;
-    case REPORT_TEXT:
-        add_element(out, "<p>", b->text, "</p>\n");
-        break;
-    case REPORT_CODE:
-        add_element(out, strchr(b->text, '\n') ? "<pre>" : "<pre class=wrap>", b->text, "</pre>\n");
-        break;
-    case REPORT_TABLE:
+    static const char *const marks[][2] = {
+        [REPORT_HEADING] = {"<h2>", "</h2>\n"},
+        [REPORT_TEXT] = {"<p>", "</p>\n"},
+        [REPORT_CODE] = {"<pre>", "</pre>\n"},
+        [REPORT_FIGURE] = {"<figure><figcaption>", "</figcaption>"},
+    };
+    bool wraps = b->kind == REPORT_CODE && !strchr(b->text, '\n');
+    if (b->kind == REPORT_TABLE)
         add_table(out, b);
-        break;
-    case REPORT_FIGURE:
-        add_element(out, "<figure><figcaption>", b->text, "</figcaption>");
-        strbuf_puts(out, b->svg);
-        strbuf_puts(out, "</figure>\n");
-        break;
-    case REPORT_PLOTS: /* the scripts replace the sentence */
-        if (scripts)
-            strbuf_puts(out, "<h2>Plots</h2>\n<div id=pages><p>The plots need a browser that runs "
-                             "scripts.</p></div>\n");
-        break;
-    }
+    else if (b->kind != REPORT_PLOTS)
+        add_element(out, wraps ? "<pre class=wrap>" : marks[b->kind][0], b->text,
+                    marks[b->kind][1]);
+    else if (scripts) /* they replace the sentence */
+        strbuf_puts(out, "<h2>Plots</h2>\n<div id=pages><p>The plots need a browser that runs "
+                         "scripts.</p></div>\n");
+    if (b->kind == REPORT_FIGURE)
+        strbuf_printf(out, "%s</figure>\n", b->svg);
 }
 
 void report_html(struct strbuf *out, const struct report_document *d, const struct report_html *h)

@@ -114,13 +114,6 @@ static char *command_text(const struct facts *f, size_t trial)
     return NULL;
 }
 
-static void begin_facts(struct report_document *d, const char *name)
-{
-    report_document_table(d);
-    report_document_head(d, name, false);
-    report_document_head(d, "", false);
-}
-
 /* ---- the question --------------------------------------------------------------------------- */
 
 /* "min 0.001, max 1.0" */
@@ -152,7 +145,7 @@ static void add_goal(const struct facts *f)
 {
     const struct spec *spec = f->spec;
     const struct resources *need = &spec->need;
-    begin_facts(f->d, "question");
+    report_document_columns(f->d, "question|");
     if (spec->description)
         report_document_fact(f->d, "description", "%s", spec->description);
     for (int i = 0; i < spec->metric_count; i++) {
@@ -203,10 +196,7 @@ static void add_question(const struct facts *f)
 {
     report_document_heading(f->d, "Question");
     add_goal(f);
-    report_document_table(f->d);
-    report_document_head(f->d, "parameter", false);
-    report_document_head(f->d, "distribution", false);
-    report_document_head(f->d, "values", false);
+    report_document_columns(f->d, "parameter|distribution|values");
     for (size_t i = 0; i < space_dims(f->spec->space); i++) {
         AUTO(json) json_t *o = distribution_json(space_distribution(f->spec->space, i));
         AUTO(free) char *bounds = bounds_text(space_name(f->spec->space, i), o);
@@ -222,8 +212,7 @@ static void add_question(const struct facts *f)
 
 static void add_trial_columns(const struct facts *f, const char *first)
 {
-    report_document_table(f->d);
-    report_document_head(f->d, first, true);
+    report_document_columns(f->d, first);
     report_document_head(f->d, f->metric, true);
     for (size_t k = 0; k < f->c->param_count; k++)
         report_document_head(f->d, f->c->params[k].name, false);
@@ -242,7 +231,7 @@ static void add_best(const struct facts *f)
     const struct columns_trial *t = &f->c->trials[f->best];
     AUTO(free) char *command = command_text(f, (size_t)f->best);
     AUTO(free) char *seconds = seconds_text(t->seconds);
-    begin_facts(f->d, "best trial");
+    report_document_columns(f->d, "best trial|");
     report_document_fact(f->d, "trial", "%d (%s)", f->best, trial_state_name(t->state));
     report_document_fact(f->d, f->metric, "%.6g", sweep_columns_score(f->c, (size_t)f->best));
     for (size_t k = 0; k < f->c->param_count; k++) {
@@ -271,7 +260,7 @@ static void add_repeats(const struct facts *f)
         "%zu set%s of parameters ran more than once, apart from the seed. Mean and "
         "standard deviation of the value:",
         f->totals.repeat_count, plural_s((long long)f->totals.repeat_count));
-    add_trial_columns(f, "trials");
+    add_trial_columns(f, "#trials");
     for (size_t i = 0; i < f->totals.repeat_count && i < REPEATS_SHOWN; i++) {
         const struct sweep_report_repeat *r = &f->totals.repeats[i];
         report_document_cell(f->d, "%d", r->count);
@@ -289,8 +278,7 @@ static void add_front(const struct facts *f)
     if (json_array_size(front) == 0)
         return;
     report_document_heading(f->d, "Pareto front");
-    report_document_table(f->d);
-    report_document_head(f->d, "trial", true);
+    report_document_columns(f->d, "#trial");
     for (int k = 0; k < f->spec->metric_count; k++)
         report_document_head(f->d, f->spec->metrics[k].name, true);
     for (size_t k = 0; k < f->c->param_count; k++)
@@ -324,7 +312,7 @@ static void add_result(const struct facts *f)
     size_t n = f->totals.order_count < TRIALS_SHOWN ? f->totals.order_count : TRIALS_SHOWN;
     report_document_text(f->d, "The %zu best of %zu trial%s with a value:", n,
                          f->totals.order_count, plural_s((long long)f->totals.order_count));
-    add_trial_columns(f, "trial");
+    add_trial_columns(f, "#trial");
     for (size_t i = 0; i < n; i++) {
         size_t trial = (size_t)f->totals.order[i];
         report_document_cell(f->d, "%zu", trial);
@@ -362,13 +350,8 @@ static void add_importance(const struct facts *f)
                          "decides, with its interactions (interval: in ten parts of the trials) "
                          "and alone; its share in the best fifth of the space; and its range in "
                          "the best twentieth. The values are those that a model expects.");
-    report_document_table(f->d);
-    report_document_head(f->d, "parameter", false);
-    report_document_head(f->d, "share", true);
-    report_document_head(f->d, "interval", true);
-    report_document_head(f->d, "alone", true);
-    report_document_head(f->d, "in the best fifth", true);
-    report_document_head(f->d, "best range", false);
+    report_document_columns(f->d,
+                            "parameter|#share|#interval|#alone|#in the best fifth|best range");
     for (size_t i = 0; i < f->importance_count; i++) {
         const struct sweep_report_importance *p = &f->importance[i];
         report_document_cell(f->d, "%s", p->name);
@@ -400,10 +383,7 @@ static void add_cost(const struct facts *f)
     AUTO(free) char *begin = time_text(f->totals.begin_ms), *end = time_text(f->totals.end_ms);
     AUTO(free) char *span = seconds_text((double)(f->totals.end_ms - f->totals.begin_ms) / 1e3);
     report_document_heading(f->d, "Cost");
-    report_document_table(f->d);
-    report_document_head(f->d, "state", false);
-    report_document_head(f->d, "trials", true);
-    report_document_head(f->d, "time of trials", true);
+    report_document_columns(f->d, "state|#trials|#time of trials");
     if (f->spec->need.gpus > 0)
         report_document_head(f->d, "GPU hours", true);
     for (int i = 0; i < TRIAL_STATES; i++) {
@@ -427,11 +407,7 @@ static void add_failures(const struct facts *f)
         report_document_text(f->d, "No trial has failed.");
         return;
     }
-    report_document_table(f->d);
-    report_document_head(f->d, "trials", true);
-    report_document_head(f->d, "state", false);
-    report_document_head(f->d, "cause", false);
-    report_document_head(f->d, "newest", false);
+    report_document_columns(f->d, "#trials|state|cause|newest");
     for (size_t i = 0; i < f->totals.cause_count; i++) {
         const struct sweep_report_cause *cause = &f->totals.causes[i];
         AUTO(strbuf) struct strbuf newest = {0};
@@ -453,11 +429,7 @@ static void add_machines(const struct facts *f)
 {
     AUTO(json) json_t *workers = sweep_reader_workers(f->v);
     report_document_heading(f->d, "Machines and versions");
-    report_document_table(f->d);
-    report_document_head(f->d, "node", false);
-    report_document_head(f->d, "runs of trials", true);
-    report_document_head(f->d, "of failed trials", true);
-    report_document_head(f->d, "time of trials", true);
+    report_document_columns(f->d, "node|#runs of trials|#of failed trials|#time of trials");
     for (size_t i = 0; i < f->totals.node_count; i++) {
         const struct sweep_report_node *n = &f->totals.nodes[i];
         AUTO(free) char *text = seconds_text(n->seconds);

@@ -61,11 +61,8 @@ static void add_node(struct report_document *d, const struct plan *p, int node)
 
 static void add_plan(struct report_document *d, const struct plan *p)
 {
-    static const char *const heads[] = {"node", "ranks", "GPU of each rank", "hardware"};
     report_document_heading(d, "Plan");
-    report_document_table(d);
-    for (size_t i = 0; i < COUNT_OF(heads); i++)
-        report_document_head(d, heads[i], false);
+    report_document_columns(d, "node|ranks|GPU of each rank|hardware");
     for (int i = 0; i < p->node_count && i < NODES_SHOWN; i++)
         add_node(d, p, i);
     if (p->node_count > NODES_SHOWN)
