@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "common/log.h"
 #include "common/wait_line.h"
 #include "launcher/elastic/rdzv_server.h"
 #include "launcher/node/netif.h"

@@ -42,12 +42,6 @@ static int bridges_below(hwloc_obj_t o, hwloc_obj_t ancestor)
     return n;
 }
 
-static bool has_one_numa_node(const struct topo *t, hwloc_obj_t o)
-{
-    return hwloc_get_nbobjs_by_type(topo_hwloc(t), HWLOC_OBJ_NUMANODE) == 1 ||
-           hwloc_bitmap_weight(o->nodeset) == 1;
-}
-
 enum topo_path topo_path(const struct topo *t, const char *bus_a, const char *bus_b)
 {
     hwloc_obj_t a = device(t, bus_a), b = device(t, bus_b);
@@ -61,7 +55,9 @@ enum topo_path topo_path(const struct topo *t, const char *bus_a, const char *bu
                                                                               : TOPO_PATH_PXB;
     if (is_host_bridge(common))
         return TOPO_PATH_PHB;
-    return has_one_numa_node(t, common) ? TOPO_PATH_NODE : TOPO_PATH_SYS;
+    bool one_node = hwloc_get_nbobjs_by_type(topo_hwloc(t), HWLOC_OBJ_NUMANODE) == 1 ||
+                    hwloc_bitmap_weight(common->nodeset) == 1;
+    return one_node ? TOPO_PATH_NODE : TOPO_PATH_SYS;
 }
 
 int topo_nvlinks(const struct gpu *a, const struct gpu *b)

@@ -98,8 +98,7 @@ static int on_prte_mca(void *into, char *const *values, struct err *e)
  * library. */
 static int on_param_files(void *into, char *const *values, struct err *e)
 {
-    char *files[] = {(char *)"mca_base_param_file_prefix", values[0], NULL};
-    return on_mca(into, files, e);
+    return on_mca(into, (char *[]){(char *)"mca_base_param_file_prefix", values[0], NULL}, e);
 }
 
 static int on_tune_files(void *into, char *const *values, struct err *e)
@@ -130,14 +129,12 @@ static int on_iface(void *into, char *const *values, struct err *e)
 /* Handles hydra's option for the program that replaces ssh. */
 static int on_rsh(void *into, char *const *values, struct err *e)
 {
-    char *agent[] = {(char *)"plm_rsh_agent", values[0], NULL};
-    return on_mca(into, agent, e);
+    return on_mca(into, (char *[]){(char *)"plm_rsh_agent", values[0], NULL}, e);
 }
 
 static int on_ssh_args(void *into, char *const *values, struct err *e)
 {
-    char *args[] = {(char *)"plm_rsh_args", values[0], NULL};
-    return on_mca(into, args, e);
+    return on_mca(into, (char *[]){(char *)"plm_rsh_args", values[0], NULL}, e);
 }
 
 int run_options_per_node(struct run_options *o, const char *text, struct err *e)

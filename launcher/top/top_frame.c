@@ -147,8 +147,7 @@ static char **body_of(const struct top_view *v, int columns, bool help)
             strv_push(&lines, xstrdup(help_lines[i]));
         return lines;
     }
-    for (char **note = v->notes; note && *note; note++)
-        strv_push(&lines, xstrdup(*note));
+    strv_add(&lines, v->notes);
     for (int s = 0; s < TOP_SECTIONS; s++) {
         if (lines)
             strv_push(&lines, xstrdup(""));
@@ -208,42 +207,19 @@ void top_frame_table(struct strbuf *out, const struct top_view *v)
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-static void scroll(struct top_state *s, int lines)
-{
-    s->offset = s->offset + lines < 0 ? 0 : s->offset + lines;
-}
-
 size_t top_frame_key(struct top_state *state, const char *keys, size_t len, int rows)
 {
     int page = rows > 3 ? rows - 3 : 1;
     bool arrow = len >= 3 && keys[0] == '\033' && (keys[1] == '[' || keys[1] == 'O');
+    char key = arrow && keys[2] == 'A' ? 'k' : arrow && keys[2] == 'B' ? 'j' : keys[0];
+    int lines = key == 'j' ? 1 : key == 'k' ? -1 : key == ' ' ? page : key == 'b' ? -page : 0;
     state->message = NULL;
-    switch (arrow && keys[2] == 'A' ? 'k' : arrow && keys[2] == 'B' ? 'j' : keys[0]) {
-    case 'q':
-        state->quit = true;
-        break;
-    case 's':
-        state->sort = (state->sort + 1) % TOP_SORTS;
-        break;
-    case 'h':
-    case '?':
+    state->quit |= key == 'q';
+    state->sort = (state->sort + (key == 's')) % TOP_SORTS;
+    if (key == 'h' || key == '?') {
         state->help = !state->help;
         state->offset = 0;
-        break;
-    case 'j':
-        scroll(state, 1);
-        break;
-    case 'k':
-        scroll(state, -1);
-        break;
-    case ' ':
-        scroll(state, page);
-        break;
-    case 'b':
-        scroll(state, -page);
-        break;
-    default:
-        break;
     }
+    state->offset = state->offset + lines < 0 ? 0 : state->offset + lines;
     return arrow ? 3 : 1;
 }

@@ -130,11 +130,6 @@ static char *text_cell(const char *text)
     return xstrdup(*text ? text : "-");
 }
 
-static double in_gib(int64_t bytes)
-{
-    return bytes < 0 ? -1 : (double)bytes / gib;
-}
-
 /* Returns the strongest reason for a lower clock. Bits of NVML: heat 0x20 and 0x40, power brake
  * 0x80, another slowdown by the hardware 0x8, the power limit 0x4. */
 static const char *throttle_word(int64_t reasons)
@@ -252,19 +247,15 @@ static char *rank_cell(const struct top_node *n, const struct top_process *p)
                                                  : xasprintf("trial %d", p->trial);
 }
 
-static char *job_cell(const struct top_process *p)
-{
-    return p->sweep[0] ? xstrdup(p->sweep) : text_cell(p->job);
-}
-
 static void add_process(struct top_view *v, const struct gpu_at *at, const struct top_process *p)
 {
     char ***cells = add_row(v, TOP_PROCESSES, at->node);
     strv_push(cells, number_cell(at->gpu->gpu.index, "%.0f"));
     strv_push(cells, number_cell(p->pid > 0 ? p->pid : -1, "%.0f"));
     strv_push(cells, text_cell(p->user));
-    strv_push(cells, number_cell(in_gib(p->memory_bytes), "%.1f GiB"));
-    strv_push(cells, job_cell(p));
+    strv_push(cells,
+              number_cell(p->memory_bytes < 0 ? -1 : (double)p->memory_bytes / gib, "%.1f GiB"));
+    strv_push(cells, p->sweep[0] ? xstrdup(p->sweep) : text_cell(p->job));
     strv_push(cells, rank_cell(at->node, p));
     strv_push(cells, p->visible ? text_cell(p->command) : xstrdup("not visible"));
 }
@@ -334,13 +325,15 @@ static void add_usage(char ***cells, const struct top_job *j, const struct top_n
     strv_push(cells, number_cell(known ? (double)busy / known : -1, "%.0f %%"));
 }
 
-static int running_trials(const struct top_node *nodes, int count, const char *sweep)
+/* `sweep`: of which sweep; NULL: any. */
+static int count_kind(const struct top_node *nodes, int count, enum registry_kind kind,
+                      const char *sweep)
 {
     int n = 0;
     for (int i = 0; i < count; i++)
         for (int k = 0; k < nodes[i].job_count; k++)
-            n += nodes[i].jobs[k].kind == REGISTRY_TRIAL &&
-                 strcmp(nodes[i].jobs[k].sweep, sweep) == 0;
+            n += nodes[i].jobs[k].kind == kind &&
+                 (!sweep || strcmp(nodes[i].jobs[k].sweep, sweep) == 0);
     return n;
 }
 
@@ -348,7 +341,7 @@ static void add_job(struct top_view *v, const struct top_node *nodes, int count,
                     const struct top_job *j, bool below_sweep)
 {
     bool sweep = j->kind == REGISTRY_SWEEP;
-    int n = sweep ? running_trials(nodes, count, j->sweep) : j->ranks;
+    int n = sweep ? count_kind(nodes, count, REGISTRY_TRIAL, j->sweep) : j->ranks;
     char ***cells = add_row(v, TOP_JOBS, &nodes[node]);
     strv_push(cells, sweep                     ? xasprintf("sweep %s", j->sweep)
                      : j->kind == REGISTRY_JOB ? xstrdup(j->id)
@@ -401,25 +394,16 @@ static void add_count(struct strbuf *b, int n, const char *one, const char *seve
     strbuf_printf(b, "%s%d %s", b->len ? ", " : "", n, n == 1 ? one : several);
 }
 
-static int count_kind(const struct top_node *nodes, int count, enum registry_kind kind)
-{
-    int n = 0;
-    for (int i = 0; i < count; i++)
-        for (int k = 0; k < nodes[i].job_count; k++)
-            n += nodes[i].jobs[k].kind == kind;
-    return n;
-}
-
 static char *summarise(const struct top_node *nodes, int count, int gpus, int processes)
 {
     AUTO(strbuf) struct strbuf counts = {0};
-    int sweeps = count_kind(nodes, count, REGISTRY_SWEEP);
-    int trials = count_kind(nodes, count, REGISTRY_TRIAL);
+    int sweeps = count_kind(nodes, count, REGISTRY_SWEEP, NULL);
+    int trials = count_kind(nodes, count, REGISTRY_TRIAL, NULL);
     if (count > 1)
         add_count(&counts, count, "node", "nodes");
     add_count(&counts, gpus, "GPU", "GPUs");
     add_count(&counts, processes, "process", "processes");
-    add_count(&counts, count_kind(nodes, count, REGISTRY_JOB), "job", "jobs");
+    add_count(&counts, count_kind(nodes, count, REGISTRY_JOB, NULL), "job", "jobs");
     if (sweeps)
         add_count(&counts, sweeps, "sweep", "sweeps");
     if (trials)

@@ -342,16 +342,10 @@ static bool has_below(const struct exchange *x, const struct exchange_fence *f, 
     return false;
 }
 
-/* Learns if a fence of all ranks has participants on lost nodes. */
-static void update_all(struct exchange *x)
+void exchange_fence_lose(struct exchange *x, int node)
 {
     for (int i = 0; i < x->ranks && !x->all.lost; i++)
         x->all.lost = exchange_is_lost(x, x->rank_nodes[i]);
-}
-
-void exchange_fence_lose(struct exchange *x, int node)
-{
-    update_all(x);
     bool is_child = node >= x->first_child && node < x->first_child + x->children;
     for (struct exchange_fence *f = x->fences, *next; f; f = next) {
         next = f->next;

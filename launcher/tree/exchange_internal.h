@@ -73,7 +73,6 @@ void exchange_names_publish(struct exchange *x, const struct exchange_message *m
  * name. */
 void exchange_names_unpublish(struct exchange *x, const struct exchange_message *m);
 void exchange_names_lookup(struct exchange *x, const struct exchange_message *m, int64_t now_ms);
-int64_t exchange_names_expire(struct exchange *x, int64_t now_ms);
 /* Drops the lookups of lost nodes. */
 void exchange_names_lose(struct exchange *x);
 void exchange_names_free_all(struct exchange *x);

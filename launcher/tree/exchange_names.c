@@ -172,7 +172,7 @@ void exchange_names_lookup(struct exchange *x, const struct exchange_message *m,
     *end = l;
 }
 
-int64_t exchange_names_expire(struct exchange *x, int64_t now_ms)
+int64_t exchange_expire(struct exchange *x, int64_t now_ms)
 {
     int64_t next_ms = INT64_MAX;
     for (struct exchange_lookup **at = &x->lookups; *at;) {

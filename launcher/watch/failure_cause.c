@@ -60,13 +60,6 @@ static bool is_exception(const char *line)
     return name > 0 && (line[name] == '\0' || (line[name] == ':' && line[name + 1] == ' '));
 }
 
-/* Returns true if a line names an error in a script, for which Python prints no traceback. */
-static bool is_of_syntax(const char *line)
-{
-    return starts(line, "SyntaxError: ") || starts(line, "IndentationError: ") ||
-           starts(line, "TabError: ");
-}
-
 /* Returns true if an exception only says that a process has failed, which has said why itself. */
 static bool is_of_a_child(const char *exception)
 {
@@ -97,7 +90,8 @@ static void find_exceptions(struct speech *s, size_t lines)
     for (size_t i = 0; i < lines; i++) {
         const char *line = without_rank(s->at[i].text);
         leads |= strstr(line, "bove exception") != NULL;
-        in_traceback |= is_of_syntax(line);
+        in_traceback |= starts(line, "SyntaxError: ") || starts(line, "IndentationError: ") ||
+                        starts(line, "TabError: "); /* Python prints no traceback for them */
         if (starts(line, "Traceback (most recent call last):")) {
             in_traceback = true;
         } else if (in_traceback && line[0] != ' ' && line[0] != '\0') {
@@ -228,7 +222,8 @@ enum failure_remedy failure_cause_remedy(const char *error)
                                         "NoCredentialsError",
                                         "OutOfResources",
                                         "Unsupported",
-                                        "UndefVarError"};
+                                        "UndefVarError",
+                                        NULL};
     static const char *const texts[] = {"shapes cannot be multiplied",
                                         "must match the size of tensor",
                                         "Expected all tensors to be on the same device",
@@ -253,10 +248,8 @@ enum failure_remedy failure_cause_remedy(const char *error)
                                         NULL};
     AUTO(free) char *full = xstrndup(error, strcspn(error, ": "));
     const char *name = strrchr(full, '.') ? strrchr(full, '.') + 1 : full;
-    for (size_t i = 0; i < COUNT_OF(names); i++)
-        if (strcmp(name, names[i]) == 0)
-            return FAILURE_STOP;
-    return has_one(error, texts) ? FAILURE_STOP : FAILURE_RESTART;
+    bool stops = strv_find((char *const *)names, name) >= 0 || has_one(error, texts);
+    return stops ? FAILURE_STOP : FAILURE_RESTART;
 }
 
 /* Finds the cause at one level, and only a first-hand one if `first_hand` is true. */
@@ -297,11 +290,6 @@ bool failure_cause_find(struct failure_cause *out, const struct rank_end *r,
     }
     free(s.at);
     return found;
-}
-
-enum failure_trust failure_cause_trust(size_t row)
-{
-    return row < failure_table_rows ? failure_table[row].trust : FAILURE_NEVER;
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -368,30 +356,14 @@ static char *core_handler(const char *command, int pid)
 static void add_core_field(struct strbuf *b, const struct failure_cause_core *c, char field)
 {
     const char *slash = strrchr(c->program, '/');
-    switch (field) {
-    case '%':
-        strbuf_putc(b, '%');
-        break;
-    case 'p':
-    case 'P':
-        strbuf_printf(b, "%d", c->pid);
-        break;
-    case 'u':
-        strbuf_printf(b, "%d", c->uid);
-        break;
-    case 's':
-        strbuf_printf(b, "%d", c->signal);
-        break;
-    case 'h':
+    if (strchr("pPus", field))
+        strbuf_printf(b, "%d", field == 'u' ? c->uid : field == 's' ? c->signal : c->pid);
+    else if (field == 'h')
         strbuf_puts(b, c->host);
-        break;
-    case 'e':
-        /* The kernel cuts the name after 15 characters */
+    else if (field == 'e') /* the kernel cuts the name after 15 characters */
         strbuf_printf(b, "%.15s", slash ? slash + 1 : c->program);
-        break;
-    default:
-        strbuf_putc(b, '*'); /* the time, another thread's number, … */
-    }
+    else /* '*': the time, another thread's number, … */
+        strbuf_putc(b, field == '%' ? '%' : '*');
 }
 
 char *failure_cause_core(const struct failure_cause_core *c)

@@ -44,9 +44,6 @@ bool failure_cause_find(struct failure_cause *out, const struct rank_end *r,
  * table knows. "NameError: name 'x' is not defined": FAILURE_STOP. */
 enum failure_remedy failure_cause_remedy(const char *error);
 
-/* Returns the least trust of a row of the table of known causes; FAILURE_NEVER after the last. */
-enum failure_trust failure_cause_trust(size_t row);
-
 /* Returns the error that a rank has written to its TORCHELASTIC_ERROR_FILE: the message, and the
  * last line of the traceback if it differs. `text` is the content of the file, in the form of
  * PyTorch's `record` and torchrun. The caller frees the result. Returns NULL if `text` does not

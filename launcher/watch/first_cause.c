@@ -1,6 +1,5 @@
 #include "launcher/watch/first_cause.h"
 
-#include <ctype.h>
 #include <signal.h>
 #include <string.h>
 

@@ -31,8 +31,7 @@ void host_sampler_close(struct host_sampler *h)
 {
     if (!h)
         return;
-    if (h->cpus)
-        hwloc_bitmap_free(h->cpus);
+    hwloc_bitmap_free(h->cpus);
     free(h->root);
     free(h);
 }
@@ -135,12 +134,10 @@ static void for_each_entry(const struct host_sampler *h, struct host_sample *out
                                      const char *))
 {
     AUTO(free) char *whole = xasprintf("%s%s", h->root, path);
-    DIR *d = opendir(whole);
+    AUTO(dir) DIR *d = opendir(whole);
     for (struct dirent *e; d && (e = readdir(d));)
         if (e->d_name[0] != '.')
             f(h, out, e->d_name);
-    if (d)
-        closedir(d);
 }
 
 void host_sampler_read(const struct host_sampler *h, struct host_sample *out)

@@ -135,22 +135,14 @@ static void add_value(struct sum *sum, const struct gpu_sample *s, enum gpu_fact
 {
     double number = s->known[f] ? gpu_facts_number(s, f) : UNKNOWN;
     int64_t value = gpu_sample_value(s, f, UNKNOWN);
-    switch (gpu_rows[f].summary) {
-    case GPU_SUM_MEAN:
+    enum gpu_summary summary = gpu_rows[f].summary;
+    if (summary == GPU_SUM_MEAN)
         mean_add(&sum->mean, number);
-        break;
-    case GPU_SUM_GROWTH:
+    else if (summary == GPU_SUM_GROWTH)
         counter_add(&sum->growth, value);
-        break;
-    case GPU_SUM_PEAK:
-        sum->number = value > sum->number ? value : sum->number;
-        break;
-    case GPU_SUM_LAST:
-        sum->number = value > 0 ? value : sum->number;
-        break;
-    case GPU_SUM_NONE:
-        break;
-    }
+    else if ((summary == GPU_SUM_PEAK && value > sum->number) ||
+             (summary == GPU_SUM_LAST && value > 0))
+        sum->number = value;
 }
 
 static void add_xids(struct job_usage_gpu *g, double at_s, int64_t codes)
@@ -259,11 +251,6 @@ static double rate_of(const struct counter *c, double seconds)
     return c->total >= 0 && seconds > 0 ? (double)c->total / seconds : UNKNOWN;
 }
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 static struct job_usage_gpu summarise_gpu(const struct gpu_sums *g, double seconds)
 {
     struct job_usage_gpu r = g->known;
@@ -294,7 +281,7 @@ static struct job_usage_gpu summarise_gpu(const struct gpu_sums *g, double secon
     double nvlink = share_of_link(rate_of(&of[GPU_FACT_NVLINK_TX].growth, seconds),
                                   rate_of(&of[GPU_FACT_NVLINK_RX].growth, seconds),
                                   of[GPU_FACT_NVLINK_CAPACITY].number);
-    r.link_share = larger(pcie, nvlink);
+    r.link_share = fmax(pcie, nvlink);
     return r;
 }
 
@@ -322,8 +309,8 @@ static void summarise_gpus(struct job_usage_summary *out, const struct job_usage
             out->worst = i;
         if (fill(g) >= 0 && (out->fullest < 0 || fill(g) > fill(&out->gpus[out->fullest])))
             out->fullest = i;
-        out->link_share = larger(out->link_share, g->link_share);
-        out->memory_share = larger(out->memory_share, share_of_memory(g->all_peak_bytes, g));
+        out->link_share = fmax(out->link_share, g->link_share);
+        out->memory_share = fmax(out->memory_share, share_of_memory(g->all_peak_bytes, g));
         if (u->gpus[i].samples > out->samples)
             out->samples = u->gpus[i].samples;
     }

@@ -241,11 +241,6 @@ static void skip_pause(struct section_watch *w, int64_t ms)
     }
 }
 
-static bool is_same(const struct section_overrun *a, const struct section_overrun *b)
-{
-    return a->kind == b->kind && (!a->section || strcmp(a->section, b->section) == 0);
-}
-
 bool section_watch_check(struct section_watch *w, struct section_overrun *out, bool *ranks,
                          int64_t now_ms)
 {
@@ -261,7 +256,8 @@ bool section_watch_check(struct section_watch *w, struct section_overrun *out, b
             *out = o;
         }
     for (int i = 0; i < w->count; i++)
-        ranks[i] = found && check_rank(&w->ranks[i], i, &o, now_ms) && is_same(out, &o);
+        ranks[i] = found && check_rank(&w->ranks[i], i, &o, now_ms) && o.kind == out->kind &&
+                   (!o.section || strcmp(o.section, out->section) == 0);
     return found;
 }
 
@@ -278,20 +274,14 @@ const char *section_watch_overrun_name(enum section_limits_kind kind)
     return names[kind];
 }
 
-static void write_name(struct strbuf *b, const char *section)
-{
-    strbuf_putc(b, '\'');
-    utf8_add_line(b, section);
-    strbuf_putc(b, '\'');
-}
-
 void section_watch_overrun_write(struct strbuf *b, const struct section_overrun *o, bool many)
 {
     const char *has = many ? "have" : "has";
     double s = (double)o->ms / 1000, limit_s = (double)o->limit_ms / 1000;
     if (o->kind == SECTION_LIMITS_SECTION) {
-        strbuf_printf(b, "%s been in section ", has);
-        write_name(b, o->section);
+        strbuf_printf(b, "%s been in section '", has);
+        utf8_add_line(b, o->section);
+        strbuf_putc(b, '\'');
     } else if (o->kind == SECTION_LIMITS_OUTSIDE) {
         strbuf_printf(b, "%s been in no section", has);
     } else {

@@ -193,6 +193,11 @@ bool feature_is_final(unsigned causes);
 
 /* Stops the job with the cause of the row, whose state this is. */
 void feature_stop(void *state);
+/* Returns the loop's time. */
+static inline int64_t feature_now_ms(const struct feature_run *r)
+{
+    return (int64_t)uv_now(r->loop);
+}
 /* Prints a line on the console, after the program's name. */
 void feature_say(const struct feature_run *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -427,7 +427,7 @@ void feature_hang_report(struct feature_run *r, const char *cause, const bool *r
         return;
     }
     h->is_found = true;
-    h->found_ms = (int64_t)uv_now(r->loop);
+    h->found_ms = feature_now_ms(r);
     h->cause = xstrdup(cause);
     h->fields = fields;
     memcpy(h->named, ranks, (size_t)h->ranks * sizeof *ranks);
@@ -478,12 +478,12 @@ static void on_timer(uv_timer_t *t)
             .gpu = h->facts[i].gpu,
             .waits_ms = h->status[i].collective.failed ? 0 : h->status[i].collective.waits_ms};
     }
-    enum hang_case v = hang_sample_add(h->hang, samples, (int64_t)uv_now(h->run->loop));
+    enum hang_case v = hang_sample_add(h->hang, samples, feature_now_ms(h->run));
     if (v == HANG_NONE)
         return;
     uv_timer_stop(t);
     h->is_found = true;
-    h->found_ms = (int64_t)uv_now(h->run->loop);
+    h->found_ms = feature_now_ms(h->run);
     h->cause = xasprintf("for %g s, %s (--hang-timeout)", h->timeout_s, cases[v].description);
     h->fields = json_pack("{s:s, s:I}", "why", cases[v].name, "timeout_ms",
                           (json_int_t)(h->timeout_s * 1000));
@@ -495,7 +495,7 @@ static void on_timer(uv_timer_t *t)
 static bool on_line(void *arg, int rank, enum launch_stream from, const char *text, size_t len)
 {
     struct feature_hang *h = arg;
-    hang_activity(h->hang, rank, (int64_t)uv_now(h->run->loop));
+    hang_activity(h->hang, rank, feature_now_ms(h->run));
     h->facts[rank].heard = true;
     hang_lines_add(&h->facts[rank].lines, text, len);
     return true;
@@ -504,7 +504,7 @@ static bool on_line(void *arg, int rank, enum launch_stream from, const char *te
 static void on_report(void *arg, int rank, const char *json, size_t len)
 {
     struct feature_hang *h = arg;
-    hang_activity(h->hang, rank, (int64_t)uv_now(h->run->loop));
+    hang_activity(h->hang, rank, feature_now_ms(h->run));
     h->facts[rank].heard = true;
 }
 

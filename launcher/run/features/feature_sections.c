@@ -15,11 +15,6 @@ struct sections {
     bool overrun;        /* it was reported */
 };
 
-static int64_t now_ms(const struct sections *s)
-{
-    return (int64_t)uv_now(s->run->loop);
-}
-
 /* ---- settings ------------------------------------------------------------------------------- */
 
 static const char *const own_options[] = {
@@ -106,7 +101,7 @@ static void on_timer(uv_timer_t *t)
 {
     struct sections *p = t->data;
     struct section_overrun o;
-    if (!p->overrun && section_watch_check(p->watch, &o, p->over, now_ms(p)))
+    if (!p->overrun && section_watch_check(p->watch, &o, p->over, feature_now_ms(p->run)))
         report_overrun(p, &o);
 }
 
@@ -116,13 +111,13 @@ static void on_rank_started(void *arg, int rank, pid_t pid)
 {
     struct sections *p = arg;
     if (!p->run->set->sections.from_connect)
-        section_watch_apply(p->watch, rank, SECTION_WATCH_EV_START, now_ms(p));
+        section_watch_apply(p->watch, rank, SECTION_WATCH_EV_START, feature_now_ms(p->run));
 }
 
 static void on_rank_ended(void *arg, const struct rank_end *r)
 {
     struct sections *p = arg;
-    section_watch_apply(p->watch, r->rank, SECTION_WATCH_EV_EXIT, now_ms(p));
+    section_watch_apply(p->watch, r->rank, SECTION_WATCH_EV_EXIT, feature_now_ms(p->run));
 }
 
 static void set_limits(struct sections *p, int rank, const json_t *from)
@@ -138,27 +133,20 @@ static void set_limits(struct sections *p, int rank, const json_t *from)
 static void on_progress(void *arg, int rank, const struct progress_packet *packet)
 {
     struct sections *p = arg;
-    int64_t now = now_ms(p);
-    switch (packet->kind) {
-    case PROGRESS_SECTION_BEGIN:
+    static const enum section_watch_event events[] = {
+        [PROGRESS_HEARTBEAT] = SECTION_WATCH_EV_HEARTBEAT,
+        [PROGRESS_CONNECT] = SECTION_WATCH_EV_CONNECT,
+        [PROGRESS_DISCONNECT] = SECTION_WATCH_EV_DISCONNECT,
+    };
+    int64_t now = feature_now_ms(p->run);
+    if (packet->kind == PROGRESS_SECTION_BEGIN)
         section_watch_begin(p->watch, rank, packet->section, now);
-        break;
-    case PROGRESS_SECTION_END:
+    else if (packet->kind == PROGRESS_SECTION_END)
         section_watch_end(p->watch, rank, packet->section, now);
-        break;
-    case PROGRESS_HEARTBEAT:
-        section_watch_apply(p->watch, rank, SECTION_WATCH_EV_HEARTBEAT, now);
-        break;
-    case PROGRESS_CONNECT:
-        section_watch_apply(p->watch, rank, SECTION_WATCH_EV_CONNECT, now);
-        break;
-    case PROGRESS_DISCONNECT:
-        section_watch_apply(p->watch, rank, SECTION_WATCH_EV_DISCONNECT, now);
-        break;
-    case PROGRESS_LIMITS:
+    else if (packet->kind == PROGRESS_LIMITS)
         set_limits(p, rank, packet->json);
-        break;
-    }
+    else
+        section_watch_apply(p->watch, rank, events[packet->kind], now);
 }
 
 /* ---- attempts ------------------------------------------------------------------------------- */

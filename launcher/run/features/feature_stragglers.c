@@ -34,11 +34,6 @@ struct stragglers {
     int slow_rank, slow_node;   /* … and these */
 };
 
-static int64_t now_ms(const struct stragglers *p)
-{
-    return (int64_t)uv_now(p->run->loop);
-}
-
 static int check(struct feature_settings *set, struct launch_spec *spec, struct err *e)
 {
     return set->stragglers;
@@ -162,11 +157,12 @@ static void on_report(void *arg, int rank, const char *json, size_t len)
         return;
     if (r->at_ms && step > r->step)
         straggler_add(p->straggler, rank, "step between reports",
-                      (double)(now_ms(p) - r->at_ms) / 1000 / (step - r->step), SECTION_EXCESS_S);
+                      (double)(feature_now_ms(p->run) - r->at_ms) / 1000 / (step - r->step),
+                      SECTION_EXCESS_S);
     if (r->at_ms && step == r->step)
         return; /* more metrics of the same step */
     r->step = step;
-    r->at_ms = now_ms(p);
+    r->at_ms = feature_now_ms(p->run);
 }
 
 /* ---- attempts ------------------------------------------------------------------------------- */
