@@ -277,21 +277,14 @@ static bool admit(struct serve_answer *a, const struct serve_context *x,
     return false;
 }
 
+/* ENOTSUP: a store of a newer drover. */
 static int status_of(int rc)
 {
-    switch (rc) {
-    case -ENOENT:
-        return HTTP_NOT_FOUND;
-    case -EINVAL:
-    case -ERANGE:
-        return HTTP_BAD_REQUEST;
-    case -EBUSY:
-        return HTTP_UNAVAILABLE;
-    case -ENOTSUP: /* a store of a newer drover */
-        return HTTP_CONFLICT;
-    default:
-        return HTTP_INTERNAL_ERROR;
-    }
+    return rc == -ENOENT                    ? HTTP_NOT_FOUND
+           : rc == -EINVAL || rc == -ERANGE ? HTTP_BAD_REQUEST
+           : rc == -EBUSY                   ? HTTP_UNAVAILABLE
+           : rc == -ENOTSUP                 ? HTTP_CONFLICT
+                                            : HTTP_INTERNAL_ERROR;
 }
 
 void serve_api_answer(struct serve_answer *out, const struct serve_context *x,

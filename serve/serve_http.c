@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -60,7 +61,7 @@ struct command {
     struct exchange *exchange;
     char *root;
     struct command *next;
-    bool done;
+    atomic_bool done;
 };
 
 struct serve_http {
@@ -70,7 +71,6 @@ struct serve_http {
     struct serve_peers peers;
     struct stream *streams;
     struct command *commands;
-    pthread_mutex_t lock; /* of command.done */
     int64_t tick_ms;
 };
 
@@ -261,9 +261,7 @@ static void *run_command(void *arg)
     else
         serve_answer_error(a, rc == -ETIMEDOUT ? 504 : rc == -ENOENT ? 404 : 409, &e);
     const uint64_t one = 1;
-    pthread_mutex_lock(&k->owner->lock);
     k->done = true;
-    pthread_mutex_unlock(&k->owner->lock);
     (void)!write(k->owner->wake, &one, sizeof one); /* the counter cannot overflow */
     return NULL;
 }
@@ -294,10 +292,7 @@ static void finish_commands(struct serve_http *h, bool all)
 {
     for (struct command **at = &h->commands; *at;) {
         struct command *k = *at;
-        pthread_mutex_lock(&h->lock);
-        bool done = k->done;
-        pthread_mutex_unlock(&h->lock);
-        if (!done && !all) {
+        if (!k->done && !all) {
             at = &k->next;
             continue;
         }
@@ -324,18 +319,15 @@ static const char *query(void *arg, const char *name)
     return MHD_lookup_connection_value(arg, MHD_GET_ARGUMENT_KIND, name);
 }
 
-static bool is_local(struct MHD_Connection *c)
-{
-    return listen_is_loopback(
-        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
-}
-
 /* Compresses the body if the client accepts that. On this machine it would only cost time. */
 static bool compress_body(struct strbuf *body, struct MHD_Connection *c)
 {
     const char *accepted = header(c, MHD_HTTP_HEADER_ACCEPT_ENCODING);
+    const union MHD_ConnectionInfo *from =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     z_stream z = {0};
-    if (!accepted || !strstr(accepted, "gzip") || body->len < GZIP_MIN || is_local(c))
+    if (!accepted || !strstr(accepted, "gzip") || body->len < GZIP_MIN ||
+        listen_is_loopback(from->client_addr))
         return false;
     if (deflateInit2(&z, GZIP_LEVEL, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return false;
@@ -510,7 +502,6 @@ int serve_http_open(struct serve_http **out, int listener, const struct serve_co
 {
     AUTO(serve_http) struct serve_http *h = xzalloc(sizeof *h);
     *h = (struct serve_http){.context = x, .listener = listener, .signals = -1, .wake = -1};
-    pthread_mutex_init(&h->lock, NULL);
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
@@ -590,6 +581,5 @@ void serve_http_close(struct serve_http *h)
     for (size_t i = 0; i < COUNT_OF(fds); i++)
         if (fds[i] >= 0)
             close(fds[i]);
-    pthread_mutex_destroy(&h->lock);
     free(h);
 }

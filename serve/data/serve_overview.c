@@ -16,16 +16,11 @@
 
 enum { IMPORTANCE_MS = 5000, FILES_MAX = 200 };
 
-static struct run_message_opts message_of(const struct sweep_reader *v)
-{
-    return (struct run_message_opts){v->spec, v->dir->name, v->dir->path, "."};
-}
-
 /* Returns the command that runs a trial again; NULL: it cannot be made. */
 static json_t *command_json(const struct sweep_reader *v, size_t trial)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    const struct run_message_opts m = message_of(v);
+    const struct run_message_opts m = {v->spec, v->dir->name, v->dir->path, "."};
     return sweep_print_trial_command(&b, &m, v->columns, trial, NULL) == 0
                ? json_text(strbuf_str(&b))
                : json_null();
@@ -139,7 +134,7 @@ static int check_trial(const struct serve_sweep *s, int trial, struct err *e)
 static json_t *files_json(const char *dir)
 {
     json_t *list = json_array();
-    DIR *d = dir ? opendir(dir) : NULL;
+    AUTO(dir) DIR *d = dir ? opendir(dir) : NULL;
     for (struct dirent *f; d && (f = readdir(d)) && json_array_size(list) < FILES_MAX;) {
         struct stat st;
         if (f->d_name[0] == '.' || fstatat(dirfd(d), f->d_name, &st, 0) < 0)
@@ -148,8 +143,6 @@ static json_t *files_json(const char *dir)
                               json_pack("{s:o,s:I,s:b}", "name", json_text(f->d_name), "bytes",
                                         (json_int_t)st.st_size, "dir", S_ISDIR(st.st_mode)));
     }
-    if (d)
-        closedir(d);
     return list;
 }
 
