@@ -207,26 +207,16 @@ void bench_report_csv_row(struct strbuf *out, const struct bench_report_row *r)
 
 static void print_cause(struct strbuf *out, const struct verify_diagnosis *b)
 {
-    const char *some = b->ranks > 1 ? " (or another rank's)" : "";
-    switch (b->cause) {
-    case VERIFY_UNTOUCHED:
-        strbuf_puts(out, ": nothing was written there");
-        if (b->rank >= 0)
-            strbuf_printf(out, "; rank %d's data is missing", b->rank);
-        break;
-    case VERIFY_MISSING:
-        strbuf_printf(out, ": rank %d's contribution%s is missing", b->rank, some);
-        break;
-    case VERIFY_COUNTED_TWICE:
-        strbuf_printf(out, ": rank %d's contribution%s is counted twice", b->rank, some);
-        break;
-    case VERIFY_FROM_OTHER:
-        strbuf_printf(out, ": it holds rank %d's data%s", b->rank, some);
-        break;
-    case VERIFY_UNKNOWN:
-        strbuf_puts(out, ": no single rank's contribution explains it");
-        break;
-    }
+    static const char *const texts[] = {
+        [VERIFY_UNTOUCHED] = ": nothing was written there",
+        [VERIFY_MISSING] = ": rank %d's contribution%s is missing",
+        [VERIFY_COUNTED_TWICE] = ": rank %d's contribution%s is counted twice",
+        [VERIFY_FROM_OTHER] = ": it holds rank %d's data%s",
+        [VERIFY_UNKNOWN] = ": no single rank's contribution explains it",
+    };
+    strbuf_printf(out, texts[b->cause], b->rank, b->ranks > 1 ? " (or another rank's)" : "");
+    if (b->cause == VERIFY_UNTOUCHED && b->rank >= 0)
+        strbuf_printf(out, "; rank %d's data is missing", b->rank);
 }
 
 void bench_report_wrong_text(struct strbuf *out, const struct bench_report_row *r, int ranks)

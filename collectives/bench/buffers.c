@@ -96,17 +96,13 @@ static char *end(const struct buffers *b, const struct buffers_run *r)
     return b->out + (shares_buffer(r) ? r->shape.bytes : r->shape.out_bytes);
 }
 
-static bool same_traffic(const struct traffic_call *a, const struct traffic_call *b)
-{
-    return a->traffic == b->traffic && a->ranks == b->ranks && a->element == b->element &&
-           a->count == b->count;
-}
-
 /* Computes the parts of an alltoallv, unless they are the same as in the previous call. */
 static void compute_parts(struct buffers *b, const struct buffers_run *r)
 {
     const struct traffic_call c = verify_traffic(&r->v, r->shape.count);
-    if (b->parts && same_traffic(&b->parts_of, &c))
+    const struct traffic_call *of = &b->parts_of;
+    if (b->parts && of->traffic == c.traffic && of->ranks == c.ranks && of->element == c.element &&
+        of->count == c.count)
         return;
     size_t n = (size_t)c.ranks;
     size_t *counts = b->parts = xrealloc(b->parts, 4 * n, sizeof *b->parts);

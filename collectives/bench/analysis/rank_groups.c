@@ -62,18 +62,11 @@ int rank_groups_read(struct rank_groups *out, const char *text, const char *mask
 
 int rank_groups_color(const struct rank_groups *s, int rank)
 {
-    switch (s->op) {
-    case '&':
-        return rank & s->value;
-    case '|':
-        return rank | s->value;
-    case '%':
-        return rank % s->value;
-    case '/':
-        return rank / s->value;
-    default:
-        return 0;
-    }
+    return s->op == '&'   ? rank & s->value
+           : s->op == '|' ? rank | s->value
+           : s->op == '%' ? rank % s->value
+           : s->op == '/' ? rank / s->value
+                          : 0;
 }
 
 int rank_groups_group(int *members, const struct rank_groups *s, int ranks, int rank)

@@ -93,12 +93,6 @@ static struct summary gather(const struct verdict_facts *f, int ranks)
     return t;
 }
 
-/* True if one NVLink domain can hold all ranks, although they are on several nodes. */
-static bool one_domain(const struct summary *t)
-{
-    return t->gpu && t->nodes > 1 && t->ranks <= gpus[kind_of(t->worst)].domain;
-}
-
 /* Between the GPUs of a node or of a domain. For an all_reduce, the NVLink switch of 8 Hopper or
  * newer GPUs does the sum (NVLS); that of a domain may. */
 static void expect_between_gpus(struct verdict *v, const struct summary *t, enum collective coll)
@@ -129,7 +123,8 @@ static void expect_between_nodes(struct verdict *v, const struct summary *t)
 {
     double gbit = t->rdma_gbit > 0 ? t->rdma_gbit : t->net_gbit;
     double high = gbit * (t->rdma_gbit > 0 ? 0.12 : 0.117); /* TCP and IP headers */
-    if (one_domain(t)) { /* if the nodes are in different domains, the network counts */
+    bool one_domain = t->gpu && t->ranks <= gpus[kind_of(t->worst)].domain;
+    if (one_domain) { /* if the nodes are in different domains, the network counts */
         v->low = high > 0 && 0.8 * high < v->low ? 0.8 * high : v->low;
         snprintf(v->hop + strlen(v->hop), sizeof v->hop - strlen(v->hop),
                  ", or the network between two NVLink domains");

@@ -5,6 +5,7 @@
 
 #include "collectives/comm/premul.h"
 #include "collectives/comm/ulps.h"
+#include "common/rng.h"
 
 enum { AVG_ULPS = 2, PLAIN_MAX = 127 /* an int8 holds it */ };
 
@@ -29,18 +30,11 @@ static const struct {
     [DROVER_F8E4M3] = {16, 8},        [DROVER_F8E5M2] = {8, 15},
 };
 
-/* The finaliser of splitmix64 (Steele, Lea, Flood 2014): every bit depends on every bit. */
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
-
 static double input(const struct verify *v, uint64_t rank, size_t element)
 {
-    uint64_t i = element % VERIFY_PERIOD, n = (uint64_t)v->ranks;
-    uint64_t random = mix(mix(v->seed * 1000003 + rank) + (i + 1) * UINT64_C(0x9e3779b97f4a7c15));
+    uint64_t i = element % VERIFY_PERIOD, n = (uint64_t)v->ranks, state = v->seed * 1000003 + rank;
+    state = rng_splitmix64(&state) + i * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t random = rng_splitmix64(&state);
     if (!collective_reduces(v->coll) || v->op == DROVER_MIN || v->op == DROVER_MAX)
         return (double)(random % (PLAIN_MAX + 1));
     bool product = v->op == DROVER_PROD;
@@ -65,16 +59,9 @@ double verify_factor(int rank)
 
 static double combine(enum drover_op op, double x, double y)
 {
-    switch (op) {
-    case DROVER_PROD:
-        return x * y;
-    case DROVER_MIN:
-        return y < x ? y : x;
-    case DROVER_MAX:
-        return y > x ? y : x;
-    default:
-        return x + y;
-    }
+    if (op == DROVER_MIN || op == DROVER_MAX)
+        return (y < x) == (op == DROVER_MIN) ? y : x;
+    return op == DROVER_PROD ? x * y : x + y;
 }
 
 /* Returns the reduction in which rank `odd` contributes `times` times, and every other rank once.
