@@ -1,6 +1,7 @@
 #include "common/json.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,53 +20,58 @@ const char *json_type_name(const json_t *value)
     return value ? names[json_typeof(value)] : "nothing";
 }
 
-/* Sets `*out` to the member `key` of `obj`, or to NULL if the key is missing. `types`: those that
- * it may have, a bit for each. */
+/* Sets `*out` to the member `key` of `obj`, or to NULL if the key is missing. The member must have
+ * one of the `types`, a bit per json_type; `expected` names them. */
 static int get_member(const json_t **out, const json_t *obj, const char *key, unsigned types,
                       const char *expected, struct err *e)
 {
+    *out = NULL;
     if (!json_is_object(obj))
         return err_set(e, -EINVAL, "a mapping with '%s' is expected, not %s", key,
                        json_type_name(obj));
-    *out = json_object_get(obj, key);
-    if (*out && !(types & 1U << json_typeof(*out)))
-        return err_set(e, -EINVAL, "'%s' must be %s, not %s", key, expected, json_type_name(*out));
+    const json_t *v = json_object_get(obj, key);
+    if (v && !(types >> json_typeof(v) & 1))
+        return err_set(e, -EINVAL, "'%s' must be %s, not %s", key, expected, json_type_name(v));
+    *out = v;
     return 0;
+}
+
+static int require(const json_t *obj, const char *key, struct err *e)
+{
+    const json_t *v;
+    int rc = get_member(&v, obj, key, UINT_MAX, NULL, e);
+    return rc < 0 || v ? rc : err_set(e, -EINVAL, "'%s' is missing", key);
 }
 
 int json_optional_int(int64_t *out, const json_t *obj, const char *key, struct err *e)
 {
-    const json_t *v = NULL;
+    const json_t *v;
     int rc = get_member(&v, obj, key, 1U << JSON_INTEGER, "an integer", e);
-    if (rc == 0 && v)
-        *out = json_integer_value(v);
+    *out = v ? json_integer_value(v) : *out;
     return rc;
 }
 
 int json_optional_real(double *out, const json_t *obj, const char *key, struct err *e)
 {
-    const json_t *v = NULL;
+    const json_t *v;
     int rc = get_member(&v, obj, key, 1U << JSON_INTEGER | 1U << JSON_REAL, "a number", e);
-    if (rc == 0 && v)
-        *out = json_number_value(v);
+    *out = v ? json_number_value(v) : *out;
     return rc;
 }
 
 int json_optional_str(const char **out, const json_t *obj, const char *key, struct err *e)
 {
-    const json_t *v = NULL;
+    const json_t *v;
     int rc = get_member(&v, obj, key, 1U << JSON_STRING, "a string", e);
-    if (rc == 0 && v)
-        *out = json_string_value(v);
+    *out = v ? json_string_value(v) : *out;
     return rc;
 }
 
 int json_optional_bool(bool *out, const json_t *obj, const char *key, struct err *e)
 {
-    const json_t *v = NULL;
+    const json_t *v;
     int rc = get_member(&v, obj, key, 1U << JSON_TRUE | 1U << JSON_FALSE, "true or false", e);
-    if (rc == 0 && v)
-        *out = json_is_true(v);
+    *out = v ? json_is_true(v) : *out;
     return rc;
 }
 
@@ -75,7 +81,7 @@ bool json_fits_int(const json_t *obj, const char *const *wide)
     json_t *v;
     json_object_foreach ((json_t *)obj, key, v) /* the macro rejects const pointers */
         if (json_is_integer(v) && json_integer_value(v) != (int)json_integer_value(v) &&
-            strv_find((char *const *)wide, key) < 0)
+            !strv_has(wide, key))
             return false;
     return true;
 }

@@ -113,6 +113,18 @@ void strv_add(char ***v, char *const *more)
     (*v)[n + added] = NULL;
 }
 
+bool strv_has(const char *const *v, const char *s)
+{
+    return strv_find((char *const *)v, s) >= 0;
+}
+
+bool strv_begins(const char *const *v, const char *s)
+{
+    while (v && *v && strncmp(s, *v, strlen(*v)) != 0)
+        v++;
+    return v && *v;
+}
+
 void strv_push(char ***v, char *s)
 {
     size_t n = strv_len(*v);

@@ -13,6 +13,7 @@
 
 #include <dirent.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,3 +107,6 @@ void strv_add(char ***v, char *const *more);
 /* Returns the index of the first string that equals `s`; -1: none does. */
 int strv_find(char *const *v, const char *s);
 AUTO_DEFINE(strv, char **, strv_free)
+/* Return true if `s` is one of the strings, or begins with one of them. */
+bool strv_has(const char *const *v, const char *s);
+bool strv_begins(const char *const *v, const char *s);

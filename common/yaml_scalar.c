@@ -104,9 +104,9 @@ static json_t *number(char *s, const char **why)
     static const char *const nans[] = {".nan", ".NaN", ".NAN", NULL};
     bool sign = *s == '-' || *s == '+';
     const char *body = s + sign;
-    if (strv_find((char *const *)infs, body) >= 0)
+    if (strv_has(infs, body))
         return json_number(*s == '-' ? -INFINITY : INFINITY);
-    if (strv_find((char *const *)nans, s) >= 0)
+    if (strv_has(nans, s))
         return json_number(NAN);
     if (!isdigit((unsigned char)body[*body == '.']))
         return NULL;
@@ -137,11 +137,11 @@ json_t *yaml_scalar(char *s, const char **why)
                                       "YES",  "on",   "On",   "ON",  NULL};
     static const char *const no[] = {"false", "False", "FALSE", "no",  "No",
                                      "NO",    "off",   "Off",   "OFF", NULL};
-    if (strv_find((char *const *)nulls, s) >= 0)
+    if (strv_has(nulls, s))
         return json_null();
-    if (strv_find((char *const *)yes, s) >= 0)
+    if (strv_has(yes, s))
         return json_true();
-    if (strv_find((char *const *)no, s) >= 0)
+    if (strv_has(no, s))
         return json_false();
     json_t *v = number(s, why);
     return v || *why ? v : json_string(s);

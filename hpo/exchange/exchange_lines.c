@@ -179,11 +179,9 @@ static int read_header(struct import_trials *out, size_t *unfinished, json_t *o,
 
 static bool has_ended(const char *state)
 {
-    static const char *const names[] = {"done", "pruned", "failed", "oom", "invalid", "cancelled"};
-    for (size_t i = 0; i < COUNT_OF(names); i++)
-        if (strcmp(names[i], state) == 0)
-            return true;
-    return false;
+    static const char *const names[] = {"done",    "pruned",    "failed", "oom",
+                                        "invalid", "cancelled", NULL};
+    return strv_has(names, state);
 }
 
 /* Returns true if the trial has a curve and a value that is not the last one. */

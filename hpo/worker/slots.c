@@ -118,14 +118,6 @@ static bool blocks(const struct slots *s, const struct foreign_gpu_process *p, i
     return found;
 }
 
-static bool contains(char *const *names, const char *name)
-{
-    for (; names && *names; names++)
-        if (strcmp(*names, name) == 0)
-            return true;
-    return false;
-}
-
 char *slots_set_foreign(struct slots *s, const struct foreign_gpu_process *list, int count,
                         int64_t asked_ms)
 {
@@ -140,11 +132,11 @@ char *slots_set_foreign(struct slots *s, const struct foreign_gpu_process *list,
         strv_push(&s->blocked_gpus, xstrdup(p->uuid));
         for (int i = 0; i < s->count; i++)
             s->at[i].blocked |= node_slice_has_gpu(&s->slices[i], p->uuid);
-        if (!contains(before, p->uuid))
+        if (!strv_has((const char *const *)before, p->uuid))
             strbuf_printf(&b, "%s%s is left out: %s", b.len ? "; " : "", p->uuid, p->text);
     }
     for (char **u = before; u && *u; u++)
-        if (!contains(s->blocked_gpus, *u))
+        if (!strv_has((const char *const *)s->blocked_gpus, *u))
             strbuf_printf(&b, "%s%s is used again", b.len ? "; " : "", *u);
     return b.len ? strbuf_take(&b) : NULL;
 }

@@ -3,13 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static bool is_one_of(const char *text, const char *const *words)
-{
-    for (; *words; words++)
-        if (strcmp(text, *words) == 0)
-            return true;
-    return false;
-}
+#include "common/mem.h"
 
 static bool starts(const char *text, const char *with)
 {
@@ -50,19 +44,19 @@ enum process_wait_kind process_wait_kind(const struct process_wait *w)
         return w->pid == 0 ? PROCESS_WAIT_UNKNOWN : PROCESS_WAIT_RUNS;
     if (strcmp(w->call, "connect") == 0 || strstr(w->target, ", connecting"))
         return PROCESS_WAIT_CONNECT;
-    if (is_one_of(w->call, reads))
+    if (strv_has(reads, w->call))
         return kind_of_read(w->target);
-    if (is_one_of(w->call, writes))
+    if (strv_has(writes, w->call))
         return kind_of_write(w->target);
-    if (is_one_of(w->call, opens))
+    if (strv_has(opens, w->call))
         return PROCESS_WAIT_INPUT;
-    if (is_one_of(w->call, sleeps) || strcmp(w->target, "nothing") == 0)
+    if (strv_has(sleeps, w->call) || strcmp(w->target, "nothing") == 0)
         return PROCESS_WAIT_SLEEP;
-    if (is_one_of(w->call, children) || starts(w->wchan, "do_wait"))
+    if (strv_has(children, w->call) || starts(w->wchan, "do_wait"))
         return PROCESS_WAIT_CHILD;
     if (strcmp(w->call, "futex") == 0 || starts(w->wchan, "futex_"))
         return PROCESS_WAIT_FUTEX;
-    if (is_one_of(w->call, polls))
+    if (strv_has(polls, w->call))
         return starts(w->target, "TCP ") ? PROCESS_WAIT_REMOTE : PROCESS_WAIT_EVENTS;
     return PROCESS_WAIT_UNKNOWN;
 }

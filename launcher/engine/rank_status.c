@@ -38,10 +38,7 @@ static bool is_shell(const char *name)
 {
     static const char *const shells[] = {"sh",   "bash", "dash",    "zsh",  "ksh", "env",
                                          "time", "tini", "numactl", "nsys", NULL};
-    for (int i = 0; shells[i]; i++)
-        if (strcmp(name, shells[i]) == 0)
-            return true;
-    return false;
+    return strv_has(shells, name);
 }
 
 /* Returns the relevant process below a rank's first one, and sets `s->parent`. */

@@ -11,12 +11,9 @@
 
 bool netif_is_internal(const char *name)
 {
-    static const char *const prefixes[] = {"docker", "br-",     "virbr", "lxcbr", "lxdbr",
-                                           "podman", "flannel", "cni",   "cali",  "veth"};
-    for (size_t i = 0; i < COUNT_OF(prefixes); i++)
-        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
-            return true;
-    return false;
+    static const char *const prefixes[] = {"docker",  "br-", "virbr", "lxcbr", "lxdbr", "podman",
+                                           "flannel", "cni", "cali",  "veth",  NULL};
+    return strv_begins(prefixes, name);
 }
 
 static bool has_family(const struct ifaddrs *i, int family)

@@ -5,30 +5,22 @@
 
 enum { RANKS_MAX = 1 << 20 };
 
-static bool has_prefix(const char *entry, const char *const *prefixes, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0)
-            return true;
-    return false;
-}
-
 bool node_spec_is_host_env(const char *entry)
 {
     static const char *const prefixes[] = {
         "HOSTNAME=", "HOST=",    "SSH_",     "PWD=",           "OLDPWD=",         "SHLVL=",
         "DISPLAY=",  "WAYLAND_", "XDG_",     "XAUTHORITY",     "DBUS_",           "WINDOWID=",
         "TMUX",      "STY=",     "_=",       "TTY=",           "GPG_TTY=",        "SESSION_",
-        "MAIL=",     "SLURMD_",  "SYSTEMD_", "INVOCATION_ID=", "JOURNAL_STREAM=",
-    };
-    return has_prefix(entry, prefixes, COUNT_OF(prefixes));
+        "MAIL=",     "SLURMD_",  "SYSTEMD_", "INVOCATION_ID=", "JOURNAL_STREAM=", NULL};
+    return strv_begins(prefixes, entry);
 }
 
 /* Returns true if the variable is set for the agent itself, and not for its ranks. */
 static bool is_agent_env(const char *entry)
 {
-    static const char *const prefixes[] = {"DROVER_CONTROL=", "DROVER_TOKEN=", "DROVER_AGENT_"};
-    return has_prefix(entry, prefixes, COUNT_OF(prefixes));
+    static const char *const prefixes[] = {"DROVER_CONTROL=", "DROVER_TOKEN=", "DROVER_AGENT_",
+                                           NULL};
+    return strv_begins(prefixes, entry);
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */

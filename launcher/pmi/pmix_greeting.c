@@ -57,11 +57,8 @@ static bool take_credential(struct rest *r, const struct pmix_greeting_user *use
 
 static bool is_bfrops_module(const char *name)
 {
-    static const char *const names[] = {"v12", "v20", "v21", "v3", "v4", "v41", "v51", "v61"};
-    for (size_t i = 0; i < COUNT_OF(names); i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return false;
+    static const char *const names[] = {"v12", "v20", "v21", "v3", "v4", "v41", "v51", "v61", NULL};
+    return strv_has(names, name);
 }
 
 bool pmix_greeting_is_valid(const char *bytes, size_t len, const struct pmix_greeting_user *user)

@@ -49,20 +49,12 @@ const struct remote_launcher *remote_launcher_find(const char *word)
     return NULL;
 }
 
-static bool has_prefix(const char *entry, const char *const *prefixes)
-{
-    for (; prefixes && *prefixes; prefixes++)
-        if (strncmp(entry, *prefixes, strlen(*prefixes)) == 0)
-            return true;
-    return false;
-}
-
 bool remote_launcher_sets(const char *entry)
 {
     if (strstr(entry, "_local_tmpdir_base="))
         return false;
     for (const struct remote_launcher *const *l = remote_launchers; *l; l++)
-        if (has_prefix(entry, (*l)->env_prefixes))
+        if (strv_begins((*l)->env_prefixes, entry))
             return true;
     return false;
 }

@@ -97,7 +97,7 @@ static int read_file(json_t *all, const char *path, char ***warnings, struct err
             return err_wrap(e, "%s: fault_tolerance", path);
         if (i >= 0)
             json_object_set_new(all, key, json_deep_copy(value));
-        else if (strv_find((char *const *)without_effect, key) < 0)
+        else if (!strv_has(without_effect, key))
             strv_push(warnings, xasprintf("%s: fault_tolerance: '%s' is unknown and has no effect",
                                           path, key));
     }

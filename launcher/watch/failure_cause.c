@@ -248,7 +248,7 @@ enum failure_remedy failure_cause_remedy(const char *error)
                                         NULL};
     AUTO(free) char *full = xstrndup(error, strcspn(error, ": "));
     const char *name = strrchr(full, '.') ? strrchr(full, '.') + 1 : full;
-    bool stops = strv_find((char *const *)names, name) >= 0 || has_one(error, texts);
+    bool stops = strv_has(names, name) || has_one(error, texts);
     return stops ? FAILURE_STOP : FAILURE_RESTART;
 }
 

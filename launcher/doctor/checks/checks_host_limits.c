@@ -83,11 +83,8 @@ struct segments {
 
 static bool is_segment(const char *name)
 {
-    static const char *const prefixes[] = {"nccl-", "torch_", "psm3", "vader"};
-    for (size_t i = 0; i < COUNT_OF(prefixes); i++)
-        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
-            return true;
-    return false;
+    static const char *const prefixes[] = {"nccl-", "torch_", "psm3", "vader", NULL};
+    return strv_begins(prefixes, name);
 }
 
 /* Marks the segments that a process maps. Returns false if its mappings cannot be read. */

@@ -214,14 +214,6 @@ static int acs_control(const char *bus_id)
     return 0;
 }
 
-static bool contains(char *const *v, const char *s)
-{
-    for (; v && *v; v++)
-        if (strcmp(*v, s) == 0)
-            return true;
-    return false;
-}
-
 /* Returns the bridges above GPUs without an NVLink (a strv). */
 static char **bridges_above(const struct gpu_sample *g, int count)
 {
@@ -229,7 +221,7 @@ static char **bridges_above(const struct gpu_sample *g, int count)
     for (int i = 0; i < count; i++) {
         AUTO(strv) char **path = active_links(&g[i]) ? NULL : pci_devices_path(g[i].gpu.bus_id);
         for (size_t k = 0; k + 1 < strv_len(path); k++)
-            if (!contains(out, path[k]))
+            if (!strv_has((const char *const *)out, path[k]))
                 strv_push(&out, xstrdup(path[k]));
     }
     return out;

@@ -181,11 +181,8 @@ static const struct harmful harmful[] = {
 
 static bool is_listed(const char *name)
 {
-    static const char *const prefixes[] = {"NCCL_", "TORCH_", "CUDA_", "OMP_", "NSIGHT_"};
-    for (size_t i = 0; i < COUNT_OF(prefixes); i++)
-        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
-            return true;
-    return false;
+    static const char *const prefixes[] = {"NCCL_", "TORCH_", "CUDA_", "OMP_", "NSIGHT_", NULL};
+    return strv_begins(prefixes, name);
 }
 
 struct switches {

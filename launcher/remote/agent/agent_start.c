@@ -17,12 +17,10 @@
  * tasks, which are agents. */
 static bool is_allocation_env(const char *entry)
 {
-    static const char *const prefixes[] = {"SLURM_JOB", "SLURM_CLUSTER_NAME=", "SLURM_SUBMIT_",
-                                           "SLURM_NODELIST=", "SLURM_CONF="};
-    for (size_t i = 0; i < COUNT_OF(prefixes); i++)
-        if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0)
-            return true;
-    return false;
+    static const char *const prefixes[] = {
+        "SLURM_JOB",       "SLURM_CLUSTER_NAME=", "SLURM_SUBMIT_",
+        "SLURM_NODELIST=", "SLURM_CONF=",         NULL};
+    return strv_begins(prefixes, entry);
 }
 
 char **agent_start_inherited_env(void)

@@ -165,3 +165,11 @@ TEST(a_vector_of_strings_owns_its_copies)
     CHECK_INT(strv_find(NULL, "a"), -1);
     strv_free(NULL);
 }
+
+TEST(a_text_is_one_of_the_strings_or_begins_with_one)
+{
+    static const char *const v[] = {"TERM", "SLURM_", NULL};
+    CHECK(strv_has(v, "TERM") && !strv_has(v, "TERMINAL") && !strv_has(v, "TER"));
+    CHECK(strv_begins(v, "SLURM_JOB") && strv_begins(v, "TERM") && !strv_begins(v, "SLURM"));
+    CHECK(!strv_has(NULL, "TERM") && !strv_begins(NULL, "TERM"));
+}
