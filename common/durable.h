@@ -9,3 +9,7 @@ int durable_sync_dir_of(const char *path);
 /* Replaces `path` by the file or directory `tmp`, which is in the same directory and is already
  * synced. Returns 0 or a negative errno. */
 int durable_rename(const char *tmp, const char *path);
+
+/* Returns the name of the network file system of a file or directory ("NFS"), in static memory;
+ * NULL: a local one, or unknown. */
+const char *durable_network(const char *path);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/durable.h"
 #include "common/entropy.h"
 #include "common/file.h"
 #include "common/json.h"
@@ -127,7 +128,7 @@ struct command_mailbox *command_mailbox_open(const char *dir)
 {
     AUTO(free) char *commands = commands_dir(dir);
     struct dirent **files = NULL;
-    if (event_store_on_network(dir)) /* NFS then asks the server for the directory's files */
+    if (durable_network(dir)) /* NFS then asks the server for the directory's files */
         (void)utimensat(AT_FDCWD, commands, NULL, 0);
     int n = scandir(commands, &files, is_command, NULL);
     if (n < 0 && errno == ENOENT)

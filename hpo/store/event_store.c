@@ -2,13 +2,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/durable.h"
 #include "common/fnv_hash.h"
 #include "common/json.h"
 #include "common/strbuf.h"
@@ -139,37 +138,13 @@ static int query_text(struct event_store *s, const char *sql, char *out, size_t 
     return code;
 }
 
-/* A WAL needs shared memory, which network file systems do not provide. */
-bool event_store_on_network(const char *path)
-{
-    struct statfs fs;
-    if (statfs(path, &fs) < 0)
-        return false;
-    enum { CIFS = 0xff534d42, SMB2 = 0xfe534d42, LUSTRE = 0x0bd00bd0, GPFS = 0x47504653 };
-    switch ((unsigned long)fs.f_type & 0xffffffff) {
-    case NFS_SUPER_MAGIC:
-    case SMB_SUPER_MAGIC:
-    case CEPH_SUPER_MAGIC:
-    case V9FS_MAGIC:
-    case FUSE_SUPER_MAGIC:
-    case AFS_SUPER_MAGIC:
-    case (unsigned)CIFS:
-    case (unsigned)SMB2:
-    case LUSTRE:
-    case GPFS:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static int set_journal(struct event_store *s, struct err *e)
 {
     char mode[16] = "";
-    if (!event_store_on_network(s->path)) {
-        if (query_text(s, "PRAGMA journal_mode=WAL", mode, sizeof mode, e) < 0)
-            return e->code;
-    }
+    /* A WAL needs shared memory, which network file systems do not provide. */
+    if (!durable_network(s->path) &&
+        query_text(s, "PRAGMA journal_mode=WAL", mode, sizeof mode, e) < 0)
+        return e->code;
     if (strcmp(mode, "wal") != 0 &&
         exec(s, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=TRUNCATE", "journal", e) < 0)
         return e->code;
@@ -310,7 +285,7 @@ static int open_writer(struct event_store *s, struct err *e)
     if (rc == 0)
         rc = event_store_prepare(s, &s->put,
                                  "INSERT OR REPLACE INTO meta(key,value,sum) VALUES(?1,?2,?3)", e);
-    return rc == 0 && event_store_on_network(s->path) ? event_store_feed_create(s, e) : rc;
+    return rc == 0 && durable_network(s->path) ? event_store_feed_create(s, e) : rc;
 }
 
 int event_store_open(struct event_store **out, const char *path, enum event_store_mode mode,

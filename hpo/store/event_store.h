@@ -28,9 +28,6 @@ enum event_store_mode {
     EVENT_STORE_READ,  /* writes nothing, needs no write permission */
 };
 
-/* Returns true if the file is on a network file system, which cannot share a WAL. */
-bool event_store_on_network(const char *path);
-
 /*   -ENOENT   EVENT_STORE_READ, and the file does not exist or has had no commit yet
  *   -ENOTSUP  written by a newer drover
  *   -EBADMSG  damaged, or not a store of drover

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/durable.h"
 #include "hpo/store/event_store_internal.h"
 
 enum { BUSY_MS = 5000, COPIES_MAX = 5 };
@@ -157,7 +158,7 @@ int event_store_open_reader(struct event_store *s, struct err *e)
         return err_set(e, -errno, "%s: %s", s->path, strerror(errno));
     event_store_read_mark(s);
     (void)look(s);
-    if (event_store_on_network(s->path))
+    if (durable_network(s->path))
         return open_network(s, e);
     int rc = -EACCES;
     if (exists(s->path, "-wal") && exists(s->path, "-shm")) {

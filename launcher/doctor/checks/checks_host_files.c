@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "common/clock.h"
+#include "common/durable.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "launcher/doctor/checks/checks_host.h"
@@ -192,7 +193,7 @@ static void run_fs(struct check_result *r, struct check_env *env)
     if (fails_to_execute(r, env->command))
         return;
     AUTO(free) char *sweep = env->sweep_dir ? existing(env->sweep_dir) : NULL;
-    const char *type = sweep ? file_system_network(sweep) : NULL;
+    const char *type = sweep ? durable_network(sweep) : NULL;
     if (type)
         check_bad(r, CHECK_WARN, "a local disk", "statfs()", "%s: %s", sweep, type);
     else

@@ -7,11 +7,11 @@
 #include <sys/utsname.h>
 
 #include "common/byte_size.h"
+#include "common/durable.h"
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
 #include "launcher/doctor/checks/checks.h"
-#include "launcher/doctor/checks/file_system.h"
 #include "launcher/doctor/core/sysroot.h"
 
 /* The first bytes of an SQLite file (https://www.sqlite.org/fileformat.html). */
@@ -113,7 +113,7 @@ static bool fails_header(struct check_result *r, const char *dir, const char *db
     char head[HEADER_BYTES] = "";
     AUTO(fd) int fd = open(db, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : pread(fd, head, sizeof head, 0);
-    const char *type = file_system_network(dir);
+    const char *type = durable_network(dir);
     if (n < 0)
         check_bad(r, CHECK_FAIL, "readable", db, "%s: %s", db, strerror(errno));
     else if (n > 0 && (n < HEADER_BYTES || memcmp(head, magic, sizeof magic) != 0))

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 
 #include "tests/unit/test.h"
 
@@ -344,4 +346,35 @@ TEST(a_record_that_contradicts_the_others_is_named)
     CHECK_INT(event_store_replay(w, contradicts, NULL, &e), -EBADMSG);
     CHECK_HAS(e.text, "sweep.db: damaged: record 1: lease 9 was never granted");
     remove_dir();
+}
+
+static __fsword_t simulated; /* the number of a file system; 0: that of the file */
+
+/* Replaces libc's for the whole program. */
+int statfs(const char *file, struct statfs *out)
+{
+    int rc = (int)syscall(SYS_statfs, file, out);
+    out->f_type = simulated ? simulated : out->f_type;
+    return rc;
+}
+
+TEST(a_store_on_a_network_file_system_has_no_wal_and_readers_get_a_feed)
+{
+    static const __fsword_t numbers[] = {0x6969, 0xff534d42, 0x19830326}; /* NFS, CIFS, BeeGFS */
+    for (size_t i = 0; i <= COUNT_OF(numbers); i++) {
+        bool local = i == COUNT_OF(numbers);
+        char wal[128], feed[128];
+        in_new_dir();
+        snprintf(wal, sizeof wal, "%s-wal", path);
+        snprintf(feed, sizeof feed, "%s.feed", path);
+        simulated = local ? 0 : numbers[i];
+        struct event_store *s = opened(EVENT_STORE_WRITE);
+        append(s, 0, 1, 1);
+        CHECK_INT(event_store_commit(s, NULL), 0);
+        CHECK(access(wal, F_OK) == (local ? 0 : -1));
+        CHECK(access(feed, F_OK) == (local ? -1 : 0));
+        event_store_close(s);
+        simulated = 0;
+        remove_dir();
+    }
 }

@@ -1,4 +1,5 @@
 /* Leftover segments and mounts from a recorded root; directories of this machine. */
+#include "common/durable.h"
 #include "launcher/doctor/checks/file_system.h"
 #include "tests/unit/launcher/doctor/kit_check.h"
 
@@ -80,8 +81,8 @@ TEST(mounts_that_may_hang_are_those_with_a_server_or_a_daemon)
         CHECK(file_system_may_hang(may[i]));
     for (size_t i = 0; i < COUNT_OF(not ); i++)
         CHECK(!file_system_may_hang(not [i]));
-    CHECK(!file_system_network("/proc"));
-    CHECK(!file_system_network("/no such directory"));
+    CHECK(!durable_network("/proc"));
+    CHECK(!durable_network("/no such directory"));
 }
 
 TEST(a_directory_that_does_not_exist_yet_counts_as_the_one_above)
