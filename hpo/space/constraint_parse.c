@@ -66,8 +66,7 @@ static bool accept_token(struct parse *p, const char *token)
 static int new_op(struct parse *p, enum op_kind kind, enum constraint_type type, size_t at)
 {
     struct constraint *c = p->c;
-    if ((c->op_count & (c->op_count - 1)) == 0)
-        c->ops = xrealloc(c->ops, c->op_count ? 2 * c->op_count : 1, sizeof *c->ops);
+    c->ops = xgrow(c->ops, c->op_count, sizeof *c->ops);
     c->ops[c->op_count] =
         (struct op){.kind = kind, .type = type, .at = at, .first = -1, .next = -1};
     return (int)c->op_count++;

@@ -46,13 +46,6 @@ void space_free(struct space *s)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Returns true if an array of `count` elements must grow. Its capacity is a power of two, so that
- * it is rarely moved. */
-static bool full(size_t count)
-{
-    return (count & (count - 1)) == 0;
-}
-
 static char *path_of(const struct space *s, const char *name, size_t group)
 {
     return group ? xasprintf("%s.%s", s->groups[group].path, name) : xstrdup(name);
@@ -60,8 +53,7 @@ static char *path_of(const struct space *s, const char *name, size_t group)
 
 static void add_param(struct space *s, const char *name, size_t group, struct distribution *d)
 {
-    if (full(s->count))
-        s->params = xrealloc(s->params, s->count ? 2 * s->count : 1, sizeof *s->params);
+    s->params = xgrow(s->params, s->count, sizeof *s->params);
     struct space_param *p = &s->params[s->count++];
     *p = (struct space_param){.name = xstrdup(name),
                               .path = path_of(s, name, group),
@@ -74,8 +66,7 @@ static void add_param(struct space *s, const char *name, size_t group, struct di
 
 static size_t add_group(struct space *s, const char *name, size_t parent)
 {
-    if (full(s->group_count))
-        s->groups = xrealloc(s->groups, s->group_count ? 2 * s->group_count : 1, sizeof *s->groups);
+    s->groups = xgrow(s->groups, s->group_count, sizeof *s->groups);
     s->groups[s->group_count] = (struct space_group){
         .name = xstrdup(name), .path = path_of(s, name, parent), .parent = parent};
     return s->group_count++;

@@ -219,15 +219,11 @@ int process_tree_scan(struct process_tree *out)
     if (!proc)
         return -errno;
     struct process_tree w = {0};
-    size_t capacity = 0;
     for (const struct dirent *d; (d = readdir(proc));) {
         struct process_tree_proc one;
         if (!isdigit((unsigned char)d->d_name[0]) || process_tree_read(&one, atoi(d->d_name)) < 0)
             continue;
-        if (w.count == capacity) {
-            capacity = capacity ? capacity * 2 : 256;
-            w.all = xrealloc(w.all, capacity, sizeof *w.all);
-        }
+        w.all = xgrow(w.all, w.count, sizeof *w.all);
         w.all[w.count++] = one;
     }
     closedir(proc);
