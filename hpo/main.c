@@ -7,7 +7,6 @@
 #include "common/mem.h"
 #include "common/own_process.h"
 #include "hpo/cmd/hpo_commands.h"
-#include "hpo/exchange/exchange.h"
 
 static const struct {
     const char *name, *program; /* as the user types it */

@@ -13,11 +13,7 @@
 #include "common/opt.h"
 #include "common/own_process.h"
 #include "common/strbuf.h"
-#include "launcher/doctor/cmd_doctor.h"
-#include "launcher/doctor/cmd_machine.h"
-#include "launcher/doctor/cmd_topo.h"
 #include "launcher/jobs/commands.h"
-#include "launcher/remote/agent/cmd_agent.h"
 
 struct cmd {
     const char *name, *summary;        /* summary NULL: internal, not listed */

@@ -15,6 +15,8 @@ int cmd_sweep_logs(int argc, char **argv);
 int cmd_sweep_rm(int argc, char **argv);
 int cmd_worker(int argc, char **argv);
 int cmd_suggest(int argc, char **argv);
+int cmd_export(int argc, char **argv);
+int cmd_import(int argc, char **argv);
 
 /* The words of a command on a sweep: its name, and at most `max` - 1 others. */
 #define HPO_COMMAND_SWEEP(max)                                            \

@@ -7,27 +7,152 @@
 #include <unistd.h>
 
 #include "common/child.h"
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/own_process.h"
 #include "common/stop_signals.h"
 #include "common/strbuf.h"
 #include "hpo/cmd/hpo_commands.h"
-#include "hpo/cmd/sweep_metrics.h"
+#include "hpo/cmd/node_metrics.h"
 #include "hpo/cmd/sweep_print.h"
 #include "hpo/coordinator/progress_display.h"
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/coordinator/worker_roster.h"
 #include "hpo/reader/sweep_reader.h"
+#include "hpo/spec/spec.h"
 #include "hpo/store/stored_sweep.h"
 #include "hpo/store/sweep_archive.h"
+#include "hpo/trial/trial.h"
 #include "hpo/worker/sched_batch.h"
 #include "launcher/jobs/registry.h"
 #include "launcher/limits/job_clock.h"
+#include "launcher/metrics/metrics_server.h"
 #include "launcher/node/limits.h"
 #include "launcher/run/console.h"
 
 enum { TABLE_MAX = 20, ZEROMQ_THREADS = 2, SERVER_START_MS = 5000 };
+
+/* ---- metrics -------------------------------------------------------------------------------- */
+
+/* The metrics of a running sweep, and of the GPUs of its host. */
+struct sweep_metrics {
+    struct metrics_server *server;
+    struct node_metrics *node; /* NULL: this host runs no trials */
+    const char *sweep;
+    const struct spec *spec;
+    struct coordinator_view view;
+    double started_s; /* since 1970 */
+    int64_t ended[TRIAL_STATES], reports;
+};
+
+static double best_value(const struct sweep_metrics *m)
+{
+    int best = scheduler_best(m->view.sched);
+    return best < 0 ? (double)NAN
+                    : trial_value(scheduler_view(m->view.sched).trials[best], m->spec->value_last);
+}
+
+static void add_states(const struct sweep_metrics *m, struct metrics_text *t)
+{
+    const struct scheduler_counts n = scheduler_counts(m->view.sched);
+    const struct {
+        const char *state;
+        int count;
+    } states[] = {{"waiting", n.waiting},    {"running", n.running}, {"stopping", n.stopping},
+                  {"paused", n.paused},      {"done", n.done},       {"pruned", n.pruned},
+                  {"failed", n.failed},      {"oom", n.oom},         {"invalid", n.invalid},
+                  {"cancelled", n.cancelled}};
+    for (size_t i = 0; i < COUNT_OF(states); i++) {
+        const struct metrics_label labels[] = {{"sweep", m->sweep}, {"state", states[i].state}};
+        metrics_text_add(t, METRICS_SWEEP_TRIALS, states[i].count, labels, 2);
+    }
+    for (int i = 0; i < TRIAL_STATES; i++) {
+        const char *state = trial_state_name((enum trial_state)i);
+        const struct metrics_label labels[] = {{"sweep", m->sweep}, {"state", state}};
+        if (trial_is_ended((enum trial_state)i))
+            metrics_text_add(t, METRICS_SWEEP_TRIALS_ENDED, (double)m->ended[i], labels, 2);
+    }
+}
+
+static void fill_metrics(void *arg, struct metrics_text *t)
+{
+    const struct sweep_metrics *m = arg;
+    const struct worker_roster_totals workers = worker_roster_totals(m->view.workers);
+    int wanted = scheduler_counts(m->view.sched).total_wanted;
+    const struct {
+        enum metrics_name name;
+        double value;
+    } values[] = {
+        {METRICS_SWEEP_START_TIME, m->started_s},
+        {METRICS_SWEEP_PAUSED, scheduler_is_paused(m->view.sched)},
+        {METRICS_SWEEP_TRIALS_WANTED, wanted < 0 ? (double)NAN : wanted},
+        {METRICS_SWEEP_BEST_VALUE, best_value(m)},
+        {METRICS_SWEEP_REPORTS, (double)m->reports},
+        {METRICS_SWEEP_COMMITS, (double)m->view.totals->commits},
+        {METRICS_SWEEP_WORKERS, workers.workers},
+        {METRICS_SWEEP_WORKERS_LOST, m->view.totals->workers_lost},
+        {METRICS_SWEEP_SLOTS, workers.slots},
+        {METRICS_SWEEP_GPUS, workers.gpus},
+    };
+    const struct metrics_label labels[] = {{"sweep", m->sweep},
+                                           {"metric", m->spec->metrics[0].name},
+                                           {"method", m->spec->method->name}};
+    metrics_text_add(t, METRICS_SWEEP_INFO, 1, labels, COUNT_OF(labels));
+    for (size_t i = 0; i < COUNT_OF(values); i++)
+        metrics_text_add(t, values[i].name, values[i].value, labels, 1);
+    add_states(m, t);
+    node_metrics_add(m->node, t);
+}
+
+/* A record was stored, of a trial or (-1) of the sweep. `m` may be NULL. */
+static void sweep_metrics_stored(struct sweep_metrics *m, const struct scheduler *s,
+                                 enum scheduler_record_kind kind, int trial)
+{
+    if (!m)
+        return;
+    m->reports += kind == SCHEDULER_REC_REPORT;
+    if (kind == SCHEDULER_REC_ENDED)
+        m->ended[scheduler_view(s).trials[trial]->state]++;
+}
+
+/* Call it before coordinator_close(). */
+static void sweep_metrics_close(struct sweep_metrics *m)
+{
+    metrics_server_close(m->server);
+    node_metrics_close(m->node);
+    free(m);
+}
+AUTO_DEFINE(sweep_metrics, struct sweep_metrics *, sweep_metrics_close)
+
+/* Listens; errors are those of metrics_server_open(). `runs_trials`: this host has a worker, whose
+ * GPUs are sampled. */
+static int sweep_metrics_open(struct sweep_metrics **out, const char *address, bool runs_trials,
+                              struct err *e)
+{
+    AUTO(sweep_metrics) struct sweep_metrics *m = xzalloc(sizeof *m);
+    int rc = metrics_server_open(&m->server, address, e);
+    if (rc == 0 && runs_trials)
+        rc = node_metrics_open(&m->node, NULL, e);
+    if (rc < 0)
+        return rc;
+    *out = TAKE(m);
+    return 0;
+}
+
+/* Starts to write values on the coordinator's loop. Borrows the name and the spec. `m` may be
+ * NULL. */
+static void sweep_metrics_start(struct sweep_metrics *m, const char *sweep, const struct spec *spec,
+                                const struct coordinator_view *view)
+{
+    if (!m)
+        return;
+    m->sweep = sweep;
+    m->spec = spec;
+    m->view = *view;
+    m->started_s = (double)clock_ms_of(CLOCK_REALTIME) / 1000;
+    metrics_server_start(m->server, view->loop, fill_metrics, m);
+}
 
 /* ---- progress ------------------------------------------------------------------------------- */
 
@@ -228,7 +353,7 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
         fprintf(stderr, "drover sweep: workers may join at %s%s\n", view.endpoint,
                 o->listen && !o->plain ? ": drover worker --key worker.key" : "");
     if (*metrics && !o->quiet)
-        fprintf(stderr, "drover sweep: metrics at %s\n", sweep_metrics_url(*metrics));
+        fprintf(stderr, "drover sweep: metrics at %s\n", metrics_server_url((*metrics)->server));
     AUTO(registry) struct registry *entry = NULL;
     if (registry_enter_sweep(&entry, c->dir->name, c->dir->path, e) < 0) {
         log_info("'drover ps' does not show this sweep: %s", e->text);
@@ -253,7 +378,8 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
         *status = all.limited && rc > 0 ? print_limit(&all, o) : rc > 0 ? 128 + rc : 0;
     all.metrics = NULL;
     job_clock_close(TAKE(all.clock));
-    sweep_metrics_close(TAKE(*metrics)); /* their handles are on the coordinator's loop */
+    if (*metrics) /* their handles are on the coordinator's loop */
+        sweep_metrics_close(TAKE(*metrics));
     AUTO(free) char *reason = rc == 0 ? xstrdup(coordinator_end_reason(coord)) : NULL;
     coordinator_close(TAKE(coord)); /* it may still print to the display */
     progress_display_close(all.display);

@@ -8,7 +8,6 @@
 #include "common/json.h"
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/cmd/sweep_print.h"
-#include "hpo/exchange/exchange.h"
 #include "hpo/exchange/exchange_lines.h"
 #include "hpo/exchange/exchange_python.h"
 

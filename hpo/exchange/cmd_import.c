@@ -11,7 +11,6 @@
 #include "common/json.h"
 #include "common/plural.h"
 #include "hpo/cmd/hpo_commands.h"
-#include "hpo/exchange/exchange.h"
 #include "hpo/exchange/exchange_lines.h"
 #include "hpo/exchange/exchange_python.h"
 #include "hpo/space/space.h"

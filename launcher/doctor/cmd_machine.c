@@ -1,11 +1,11 @@
-#include "launcher/doctor/cmd_machine.h"
-
+/* cmd_machine - `drover machine`: prints the topology and the findings of this node. */
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "common/command.h"
 #include "launcher/doctor/preflight.h"
+#include "launcher/jobs/commands.h"
 #include "launcher/node/topo.h"
 
 struct machine_options {

@@ -1,5 +1,5 @@
-#include "launcher/doctor/cmd_topo.h"
-
+/* cmd_topo - `drover topo`: GPUs, interfaces, NUMA nodes and cores of each node, and how they are
+ * connected. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "common/strbuf.h"
 #include "launcher/doctor/node_query.h"
 #include "launcher/doctor/topo_print.h"
+#include "launcher/jobs/commands.h"
 #include "launcher/node/topo.h"
 #include "launcher/place/place_inventory.h"
 #include "launcher/place/place_print.h"

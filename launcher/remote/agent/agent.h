@@ -1,7 +1,7 @@
 /* agent - the process that starts and watches the ranks of one node, for a launcher on another.
  *
  * mpirun, srun, ssh or a sweep's worker starts `drover agent` once per node. `drover agent`
- * consists of two processes: a parent (cmd_agent.h) and the agent. mpirun knows only the parent.
+ * consists of two processes: a parent (cmd_agent.c) and the agent. mpirun knows only the parent.
  * The parent ignores SIGTERM, waits for the agent, and always exits with status 0, so that mpirun
  * never ends the job by itself. The agent is in a session of its own. It connects to the launcher,
  * runs the ranks of its node as one local job, serves PMIx to them, and forwards the events of this

@@ -1,5 +1,4 @@
-#include "launcher/remote/agent/cmd_agent.h"
-
+/* cmd_agent - `drover agent`: the parent of an agent. Programs start it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,6 +15,7 @@
 #include "common/mem.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/guardian/process_tree.h"
+#include "launcher/jobs/commands.h"
 #include "launcher/remote/agent/agent.h"
 #include "launcher/remote/agent_spawn.h"
 #include "launcher/remote/remote_launcher.h"
