@@ -28,9 +28,10 @@ enum {
 #define ENDED ULLONG_MAX
 
 /* NUMBER COUNT PID START BOOT NAMESPACE LOCK HOST: of the process its start in clock ticks since
- * the boot, the boot of its kernel, its PID namespace, and the file `lock` as it sees it. */
+ * the boot, the boot of its kernel, its PID namespace, and the directory and its file `lock` as it
+ * sees them. */
 struct line {
-    char number[17], count[11], boot[64], space[64], lock[72], host[256];
+    char number[17], count[11], boot[64], space[64], lock[96], host[256];
     int pid;
     unsigned long long start;
 };
@@ -71,16 +72,18 @@ static unsigned long long start_of(int pid)
     return state == 'Z' || state == 'X' ? ENDED : start;
 }
 
-/* Fills in all but the number and the counter. `lock`: the open file. */
-static int describe_process(struct line *l, int lock, struct err *e)
+/* Fills in all but the number and the counter. `lock`: the open file in `dir`. */
+static int describe_process(struct line *l, int lock, const char *dir, struct err *e)
 {
     struct utsname u;
     struct statx st;
-    if (statx(lock, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &st) < 0)
+    struct stat in;
+    if (statx(lock, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &st) < 0 || stat(dir, &in) < 0)
         return err_set(e, -errno, "its file 'lock': %s", strerror(errno));
     /* With its birth, since the number of a removed file is soon that of another one */
-    snprintf(l->lock, sizeof l->lock, "%x.%x.%jx.%jx.%x", st.stx_dev_major, st.stx_dev_minor,
-             (uintmax_t)st.stx_ino, (uintmax_t)st.stx_btime.tv_sec, st.stx_btime.tv_nsec);
+    snprintf(l->lock, sizeof l->lock, "%x.%x/%jx.%jx.%jx.%x", st.stx_dev_major, st.stx_dev_minor,
+             (uintmax_t)in.st_ino, (uintmax_t)st.stx_ino, (uintmax_t)st.stx_btime.tv_sec,
+             st.stx_btime.tv_nsec);
     AUTO(free) char *boot = file_line("/proc/sys/kernel/random/boot_id");
     if (uname(&u) < 0)
         return err_set(e, -errno, "uname: %s", strerror(errno));
@@ -95,6 +98,13 @@ static int describe_process(struct line *l, int lock, struct err *e)
     return 0;
 }
 
+/* Returns true if both are on the same device in different directories: one is a copy. */
+static bool are_copies(const char *a, const char *b)
+{
+    size_t device = strcspn(a, "/"), n = device + strcspn(a + device, ".") + 1;
+    return a[device] && strncmp(a, b, device + 1) == 0 && strncmp(a, b, n) != 0;
+}
+
 /* The lock is held by this process, or by none. */
 static enum sweep_owner_process see(const struct line *l, const struct line *here)
 {
@@ -105,7 +115,7 @@ static enum sweep_owner_process see(const struct line *l, const struct line *her
     if (l->pid <= 0 || strcmp(l->boot, here->boot) != 0 || strcmp(l->space, here->space) != 0 ||
         here->start == 0 || l->start == 0)
         return SWEEP_OWNER_UNSEEN;
-    if (kill(l->pid, 0) < 0 && errno == ESRCH)
+    if (are_copies(l->lock, here->lock) || (kill(l->pid, 0) < 0 && errno == ESRCH))
         return SWEEP_OWNER_GONE;
     unsigned long long start = start_of(l->pid);
     if (start == 0) /* /proc may show only the user's own processes */
@@ -130,7 +140,7 @@ static int read_line(struct line *out, int dir, const char *name, int flags)
         return rc;
     }
     if (!strchr(text, '\n') ||
-        sscanf(text, "%16s %10s %d %llu %63s %63s %71s %255s", l.number, l.count, &l.pid, &l.start,
+        sscanf(text, "%16s %10s %d %llu %63s %63s %95s %255s", l.number, l.count, &l.pid, &l.start,
                l.boot, l.space, l.lock, l.host) != 8)
         l = (struct line){.number = "-"};
     *out = l;
@@ -252,7 +262,7 @@ int sweep_owner_acquire(struct sweep_owner **out, const char *dir, struct sweep_
         err_set(e, rc, "cannot get a random number: %s", strerror(-rc));
     snprintf(o->line.number, sizeof o->line.number, "%016" PRIx64, number);
     if (rc == 0)
-        rc = describe_process(&o->line, o->lock, e);
+        rc = describe_process(&o->line, o->lock, dir, e);
     while (rc == 0 && (rc = try_to_own(o, dir, w ? w : &own, e)) == 0) {
         if (w)
             return -EBUSY;
@@ -330,7 +340,7 @@ struct lockfile_owner sweep_owner_read(const char *dir)
     AUTO(fd) int lock_fd = open(lock, O_RDONLY | O_CLOEXEC);
     AUTO(fd) int fd = read_line(&l, AT_FDCWD, path, O_RDONLY);
     if (fd < 0 || l.pid <= 0 || strcmp(l.count, RELEASED) == 0 || fstat(fd, &st) < 0 ||
-        describe_process(&here, lock_fd, NULL) < 0)
+        describe_process(&here, lock_fd, dir, NULL) < 0)
         return out;
     enum sweep_owner_process p = see(&l, &here);
     out.held = p == SWEEP_OWNER_LIVES ||

@@ -5,8 +5,8 @@
  * shared. Then it must own the file `owner`: one line with a random number of this opening, a
  * counter, the process and its machine. The owner increases the counter every second, and writes
  * "released" in its place when it closes the sweep. A line names a dead owner if its process is
- * gone; if it has locked the same file of the same kernel, since it would still hold that lock; or
- * if it is a process that cannot be seen from here (another machine, another container)
+ * gone; if it has locked the same file of the same kernel, since it would still hold that lock; if
+ * it has another directory of the same file system, since this one is a copy; or if it is a process that cannot be seen from here (another machine, another container)
  * and the counter stands still for SWEEP_OWNER_WATCH_MS of the watcher's own clock. No clocks are
  * compared.
  *

@@ -111,6 +111,26 @@ TEST(an_owner_on_this_machine_is_refused_at_once_and_succeeded_at_once_when_it_i
     remove_dir();
 }
 
+TEST(the_owner_of_a_sweep_is_not_that_of_its_copy)
+{
+    in_new_dir();
+    AUTO(free) char *copy = xasprintf("%s.copy", dir), *was = xstrdup(dir);
+    struct sweep_owner *o = own();
+    AUTO(free) char *cp = xasprintf("cp -a %s %s", dir, copy);
+    CHECK_INT(system(cp), 0);
+    strcpy(dir, copy);
+    CHECK(!sweep_owner_read(dir).held);
+    int64_t before = clock_ms();
+    sweep_owner_release(own());
+    CHECK(clock_ms() - before < 1000);
+    remove_dir();
+    strcpy(dir, was);
+    CHECK(sweep_owner_read(dir).held);
+    CHECK_INT(sweep_owner_check(o, NULL), 0);
+    sweep_owner_release(o);
+    remove_dir();
+}
+
 TEST(a_released_sweep_has_no_owner_whoever_it_was)
 {
     in_new_dir();
