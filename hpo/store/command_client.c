@@ -5,6 +5,8 @@
 
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/log.h"
+#include "common/wait_line.h"
 #include "hpo/store/command_mailbox.h"
 #include "hpo/store/stored_sweep.h"
 
@@ -106,6 +108,8 @@ static int wait_for_reply(struct request *r, json_t **reply, bool *applied_here,
 {
     const struct timespec pause = {.tv_nsec = POLL_MS * 1000000};
     int64_t end = clock_ms() + COMMAND_CLIENT_TIMEOUT_MS;
+    struct wait_line wait;
+    wait_line_begin(&wait, clock_ms());
     for (int rc = 0; clock_ms() < end || r->watch.undecided; nanosleep(&pause, NULL)) {
         struct err why = {0};
         rc = attempt(r, reply, applied_here, &why);
@@ -113,8 +117,12 @@ static int wait_for_reply(struct request *r, json_t **reply, bool *applied_here,
             *e = why;
             return rc;
         }
-        if (rc > 0)
+        if (rc > 0) {
+            log_status(NULL);
             return 0;
+        }
+        if (r->watch.undecided && wait_line_due(&wait, clock_ms()))
+            wait_line_say(&wait, clock_ms(), "sweep '%s': another machine may work on it", r->name);
     }
     return no_reply(r, e);
 }

@@ -7,9 +7,14 @@
 #include <strings.h>
 #include <sys/syscall.h>
 
+#include "common/clock.h"
 #include "common/command.h"
+#include "common/log.h"
+#include "common/wait_line.h"
 #include "launcher/jobs/commands.h"
 #include "launcher/jobs/registry.h"
+
+enum { TICK_MS = 500 };
 
 struct kill_opts {
     const char *signal;
@@ -50,11 +55,19 @@ static bool stops_jobs(int sig)
 static int await_end(int pidfd, const struct registry_job *j, double wait_s, struct err *e)
 {
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
-    int n;
-    while ((n = poll(&p, 1, (int)(wait_s * 1000))) < 0 && errno == EINTR)
-        ;
-    if (n > 0)
-        return 0;
+    struct wait_line wait;
+    int64_t now = clock_ms(), end = now + (int64_t)(wait_s * 1000);
+    wait_line_begin(&wait, now);
+    do {
+        int64_t left = end - now;
+        if (poll(&p, 1, (int)(left < TICK_MS ? left : TICK_MS)) > 0) {
+            log_status(NULL);
+            return 0;
+        }
+        now = clock_ms();
+        if (wait_line_due(&wait, now))
+            wait_line_say(&wait, now, "job %s has not ended; its ranks may save", j->id);
+    } while (now < end);
     err_set(e, -ETIMEDOUT, "job %s has not ended in %g s; its ranks may use their grace period",
             j->id, wait_s);
     return err_hint(e, "drover kill --signal KILL %s", j->id);

@@ -90,6 +90,15 @@ def test_kill_ends_a_job_in_good_order_and_waits_for_its_end(drover, tmp_path):
     drover.nothing_left()
 
 
+def test_kill_says_what_it_waits_for(drover, tmp_path):
+    p, job = started(drover, tmp_path, "-np", "1", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done")
+    assert p.stdout.readline() == b"up\n"
+    done = drover.run("kill", "--wait", "2.5", job["id"])
+    assert done.returncode == 1 and f"drover kill: warn: waiting 2 s: job {job['id']} has not ended" in done.stderr, done.stderr
+    assert drover.run("kill", "-s", "SIGKILL", job["id"]).returncode == 0
+    p.communicate(timeout=30)
+
+
 def test_kill_can_be_told_to_wait_no_longer(drover, tmp_path):
     p, job = started(drover, tmp_path, "-np", "1", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done")
     assert p.stdout.readline() == b"up\n"

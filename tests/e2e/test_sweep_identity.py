@@ -128,3 +128,15 @@ def test_trials_without_their_store_are_not_taken_for_those_of_a_new_sweep(place
     assert not place.db().exists()
     shutil.rmtree(place.path / "sweeps/s/trials")
     has_its_own_results(place, start_second(place, "--here", "2"))
+
+
+def test_a_command_says_that_it_watches_an_owner_that_it_cannot_see(place):
+    coordinator = place.start(place.sweep(SWEEP), "--here", "2")
+    wait_until(lambda: len(place.records("report")) == 2, "two trials")
+    os.kill(place.worker_pid(), signal.SIGKILL)
+    kill(coordinator)
+    owner = place.path / "sweeps/s/owner"
+    number, count, pid, start, _, *rest = owner.read_text().split()
+    owner.write_text(" ".join([number, count, pid, start, "other-boot", *rest]) + "\n")
+    done = place.run("cancel", "s")
+    assert done.returncode == 0 and "waiting 2 s: sweep 's': another machine may work on it" in done.stderr, done
