@@ -50,7 +50,7 @@ struct session {
     int64_t ticked_ms; /* the loop's time */
     bool watches;      /* `signals` and `tick` are open handles of the loop */
     enum run_session_state state;
-    bool output_lost; /* and this is said */
+    bool output_lost; /* its error is logged */
     int stop_signal;  /* the signal of FEATURE_CAUSE_SIGNAL; 0: none */
     int status;       /* exit status, as far as it is known */
 };

@@ -110,12 +110,12 @@ static void find_exceptions(struct speech *s, size_t lines)
     }
 }
 
-/* Returns the message in the line of Rust, Go, Julia or C++ that says why the program ends; NULL:
- * it is no such line. Rust writes the message into the next line. */
+/* Returns the message in the line of Rust, Go, Julia, Fortran or C++ that says why the program
+ * ends; NULL: it is no such line. Rust writes the message into the next line. */
 static const char *message_of(const char *line, const char *next)
 {
     static const char *const before[] = {
-        "panic: ", "fatal error: ", "ERROR: LoadError: ", "  what():  "};
+        "panic: ", "fatal error: ", "ERROR: LoadError: ", "Fortran runtime error: ", "  what():  "};
     for (size_t i = 0; i < COUNT_OF(before); i++)
         if (starts(line, before[i]))
             return line + strlen(before[i]);
@@ -223,6 +223,7 @@ enum failure_remedy failure_cause_remedy(const char *error)
                                         "OutOfResources",
                                         "Unsupported",
                                         "UndefVarError",
+                                        "BackendCompilerFailed",
                                         NULL};
     static const char *const texts[] = {"shapes cannot be multiplied",
                                         "must match the size of tensor",
