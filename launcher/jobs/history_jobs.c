@@ -37,12 +37,11 @@ static const struct history_table table = {.name = "job",
 int history_jobs_read(struct history_jobs *out, const struct history_command *of, struct err *e)
 {
     struct history_rows rows;
-    int rc =
-        history_db_read(&rows, &table,
-                        of ? "WHERE program = ?1 AND hash = ?2 "
-                             "ORDER BY end_ms DESC, rowid DESC LIMIT 100"
-                           : "ORDER BY end_ms DESC, rowid DESC",
-                        of ? of->program : NULL, of ? of->hash : NULL, e);
+    int rc = history_db_read(&rows, &table,
+                             of ? "WHERE program = ?1 AND hash = ?2 "
+                                  "ORDER BY end_ms DESC, rowid DESC LIMIT 100"
+                                : "ORDER BY end_ms DESC, rowid DESC",
+                             of ? of->program : NULL, of ? of->hash : NULL, e);
     *out = (struct history_jobs){rows.at, rows.count};
     return rc;
 }

@@ -30,8 +30,9 @@ struct history_jobs {
     size_t count;
 };
 
-/* Reads the jobs, newest first; with `of`, the last 100 of this program with these options. The list is empty if none is stored. The caller calls history_jobs_end() in
- * every case. Errors are those of history_db_read(). */
+/* Reads the jobs, newest first; with `of`, the last 100 of this program with these options. The
+ * list is empty if none is stored. The caller calls history_jobs_end() in every case. Errors are
+ * those of history_db_read(). */
 int history_jobs_read(struct history_jobs *out, const struct history_command *of, struct err *e);
 void history_jobs_end(struct history_jobs *l);
 

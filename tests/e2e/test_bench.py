@@ -10,7 +10,7 @@ import time
 
 import pytest
 from bench_kit import DROVER, bench
-from kit_ranks import FAKE_NCCL, MPIRUN, clean_env, started, under_mpirun
+from kit_ranks import FAKE_NCCL, MPIRUN, ROOT, clean_env, started, under_mpirun
 from waiting import hear_signals
 
 FACTORS = {"all_reduce": lambda n: 2 * (n - 1) / n, "all_gather": lambda n: (n - 1) / n,
@@ -490,9 +490,19 @@ def test_a_verdict_passes_or_fails_the_command_with_reasons():
     done = bench(2, *args, "--verdict", "--json")
     d = json.loads(done.stdout)["verdict"]
     assert done.returncode == (0 if d["pass"] else 1) and d["limit"].startswith("memory copies at ")
-    assert "# Verdict" in done.stderr
+    assert "# Verdict" in done.stderr and (d["source"], d["date"]) == ("copies of memory before this run", "")
+    assert "\n# Expected by          : copies of memory before this run\n" in done.stderr
     done = bench(1, *args, "--verdict")
     assert done.returncode == 0 and "none, a single rank has no bus" in done.stdout
+
+
+def test_the_published_figures_are_those_of_the_records():
+    code = (ROOT / "collectives/bench/analysis/verdict.c").read_text()
+    rows = re.findall(r'\{"([^"]+)", (\d+), (\d+), ([\d.]+), "(\d{4}-\d\d)", "([^"]+)"\}', code)
+    page = (ROOT / "docs/measurements/collectives.md").read_text()
+    listed = re.findall(r"^\| (\d+) x ([^,|]+?)(?:, [^|]*)? \| (\d+) \| ([\d.]+) \| ([\d-]+) \| ([^|]+) \| yes \|$", page, re.M)
+    assert len(rows) == len(set(rows)) == 10
+    assert {(gpu, n, nodes, gbps, date, source) for n, gpu, nodes, gbps, date, source in listed} == set(rows)
 
 
 def test_it_goes_on_until_it_is_stable_or_its_time_is_over():

@@ -9,7 +9,7 @@
 #include "common/mem.h"
 #include "common/plural.h"
 
-enum { SMALL_BYTES = 16 << 20, SMALL_SHM = 64 << 20 };
+enum { SMALL_BYTES = 16 << 20, SMALL_SHM = 64 << 20, PUBLISHED_BYTES = 1 << 30 };
 
 /* GPUs with NVLink to all others of their node, or of their rack. The first match counts: PCIe
  * cards come first, and "H20" after "H200". verdict.h has the sources. */
@@ -25,6 +25,26 @@ static const struct {
     {"A800", 8, 3, 20, 0},        {"V100", 6, 2, 20, 0},    {"GB200", 18, 5, 40.1, 72},
     {"GB300", 18, 5, 40.1, 72},   {"B200", 18, 5, 40.1, 0}, {"B300", 18, 5, 40.1, 0},
     {"P100", 4, 1, 18, 0},
+};
+
+/* What an all_reduce of 1 GiB or more was published to give, in GB/s. The first match counts. These
+ * GPUs are on boards that connect all of them; cards ("PCIe") are not. */
+static const struct {
+    const char *gpu;
+    int ranks, nodes;
+    double gbps;
+    const char *date, *source;
+} published[] = {
+    {"GB200", 72, 18, 834.6, "2025-02", "CoreWeave, README of nccl-tests, NCCL 2.26.2"},
+    {"GB200", 4, 1, 679.6, "2025-03", "Azure, ND GB200 v6, NCCL 2.25.1, ring"},
+    {"H100 NVL", 2, 1, 208, "2026-05", "Azure, health check of NC80adis H100 v5"},
+    {"H100", 8, 1, 460, "2026-05", "Azure, health check of ND H100 v5"},
+    {"H200", 8, 1, 431, "2026-05", "Azure, health check of ND H200 v5"},
+    {"A100", 8, 1, 228, "2026-05", "Azure, health check of ND A100 v4"},
+    {"V100", 8, 1, 110, "2026-05", "Azure, health check of ND40rs v2"},
+    {"MI300X", 8, 1, 304, "2026-07", "AMD, acceptance test with RCCL"},
+    {"MI350X", 8, 1, 350, "2026-07", "AMD, acceptance test with RCCL"},
+    {"MI355X", 8, 1, 350, "2026-07", "AMD, acceptance test with RCCL"},
 };
 
 /* The facts of all ranks. */
@@ -119,6 +139,31 @@ static void expect_between_gpus(struct verdict *v, const struct summary *t, enum
                  t->worst->pcie_width ? t->worst->pcie_width : 16);
 }
 
+static void plan_by_nccl(struct verdict *v)
+{
+    v->source = "NCCL, src/graph/topo.h of 2.30.7";
+    v->date = "2026-06";
+}
+
+/* Replaces the lower figure by a published one, if there is one for these GPUs. */
+static void expect_published(struct verdict *v, const struct summary *t,
+                             const struct verdict_run *run)
+{
+    for (size_t i = 0; i < COUNT_OF(published); i++) {
+        if (run->coll != COLLECTIVE_ALL_REDUCE || run->bytes < PUBLISHED_BYTES ||
+            t->ranks != published[i].ranks || t->nodes != published[i].nodes ||
+            !strstr(t->worst->gpu, published[i].gpu) || strcasestr(t->worst->gpu, "PCIe"))
+            continue;
+        v->low = published[i].gbps;
+        v->high = gpus[kind_of(t->worst)].links ? fmax(v->high, v->low) : v->low;
+        v->source = published[i].source;
+        v->date = published[i].date;
+        if (!gpus[kind_of(t->worst)].links)
+            snprintf(v->hop, sizeof v->hop, "the links of these GPUs");
+        return;
+    }
+}
+
 static void expect_between_nodes(struct verdict *v, const struct summary *t)
 {
     double gbit = t->rdma_gbit > 0 ? t->rdma_gbit : t->net_gbit;
@@ -134,6 +179,7 @@ static void expect_between_nodes(struct verdict *v, const struct summary *t)
     } else if (v->high <= 0 || high < v->high) {
         v->high = high;
         v->low = 0.8 * high;
+        plan_by_nccl(v);
         snprintf(v->hop, sizeof v->hop, "%.0f Gb/s of %s per node", gbit,
                  t->rdma_gbit > 0 ? "InfiniBand or RoCE" : "network");
     }
@@ -143,6 +189,7 @@ static void expect(struct verdict *v, const struct summary *t, const struct verd
 {
     if (run->expect > 0) {
         v->low = v->high = run->expect;
+        v->source = "--expect";
         snprintf(v->hop, sizeof v->hop, "as given by --expect");
         return;
     }
@@ -150,12 +197,16 @@ static void expect(struct verdict *v, const struct summary *t, const struct verd
         snprintf(v->hop, sizeof v->hop, "a single rank has no bus");
         return;
     }
+    plan_by_nccl(v);
     if (t->gpu) {
         expect_between_gpus(v, t, run->coll);
+        expect_published(v, t, run);
     } else if (t->memory_gbps > 0) {
         /* low: memory is accessed for input and output, and again for intermediate results */
         v->low = t->memory_gbps / 4;
         v->high = t->memory_gbps;
+        v->source = "copies of memory before this run";
+        v->date = "";
         snprintf(v->hop, sizeof v->hop, "memory copies at %.1f GB/s per rank", t->memory_gbps);
     }
     if (t->nodes > 1)
@@ -216,7 +267,7 @@ void verdict_of(struct verdict *out, const struct verdict_facts *facts, int rank
                 const struct verdict_run *run)
 {
     struct summary t = gather(facts, ranks);
-    memset(out, 0, sizeof *out);
+    *out = (struct verdict){.source = "", .date = ""};
     expect(out, &t, run);
     out->percent = out->low > 0 ? 100 * run->busbw / out->low : 0;
     out->pass = out->low <= 0 || out->percent >= (run->expect > 0 ? 100 : 90);
@@ -235,7 +286,8 @@ void verdict_text(struct strbuf *out, const struct verdict *v, const struct verd
     if (run->expect > 0)
         strbuf_printf(out, "%.4g, %s\n", v->low, v->hop);
     else
-        strbuf_printf(out, "%.4g (to %.4g, planning figures): %s\n", v->low, v->high, v->hop);
+        strbuf_printf(out, "%.4g (to %.4g): %s\n# Expected by          : %s%s%s\n", v->low, v->high,
+                      v->hop, v->source, v->date[0] ? ", " : "", v->date);
     for (int i = 0; i < v->reason_count; i++)
         strbuf_printf(out, "#   %d. %s\n", i + 1, v->reasons[i]);
     if (!v->pass && v->reason_count == 0)

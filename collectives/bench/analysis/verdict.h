@@ -3,12 +3,13 @@
  *
  * hardware_facts.c reads the facts. The figures are planning figures in GB/s, one way: NCCL's
  * (src/graph/topo.h), 20 per link of NVLink 2 and 3, 20.6 for NVLink 4, 40.1 for NVLink 5; 12 for
- * PCIe 3 x16, scaled with speed and width; 12 for a NIC of 100 Gb/s; and the limits of operators'
- * health checks (Azure and GCP: 8 x A100 228, 8 x H100 460, 8 x H200 431, 4 x A100 on PCIe 25).
- * NVLink per GPU, both ways, by NVIDIA's data sheets: H20 900 GB/s, as the H100 and the H200 (18
- * links of NVLink 4); B200, B300, GB200 and GB300 1.8 TB/s (18 links of NVLink 5), in GB200 and
- * GB300 NVL72 in one domain of 72 GPUs over 18 nodes; RTX PRO (Blackwell) none, PCIe 5 x16. None of
- * them was measured for drover. */
+ * PCIe 3 x16, scaled with speed and width; 12 for a NIC of 100 Gb/s. An all_reduce of at least 1
+ * GiB on GPUs of a published measurement, or of an operator's health check, is held against that
+ * figure instead: the table `published`, and docs/measurements/collectives.md. NVLink per GPU, both
+ * ways, by NVIDIA's data sheets: H20 900 GB/s, as the H100 and the H200 (18 links of NVLink 4);
+ * B200, B300, GB200 and GB300 1.8 TB/s (18 links of NVLink 5), in GB200 and GB300 NVL72 in one
+ * domain of 72 GPUs over 18 nodes; RTX PRO (Blackwell) none, PCIe 5 x16. None of them was measured
+ * for drover. */
 #pragma once
 
 #include <stdbool.h>
@@ -49,6 +50,7 @@ struct verdict {
     double low, high; /* expected GB/s; 0: not known */
     double percent;   /* busbw in % of low */
     bool pass;
+    const char *source, *date;          /* of the expected figures: a name, and "2026-05" or "" */
     char hop[96];                       /* the limiting hop: "18 links of NVLink 4" */
     char reasons[VERDICT_REASONS][160]; /* most likely first; none if passed */
     int reason_count;

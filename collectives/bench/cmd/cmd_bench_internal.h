@@ -108,6 +108,10 @@ int cmd_bench_report(const char *path, const json_t *document, char *const *argv
  * ${XDG_DATA_HOME:-~/.local/share}/drover/bench/CLUSTER/OP-NAME.json; CLUSTER is the first node's
  * name and a hash of all nodes, devices and the number of ranks. */
 
+/* Runs `drover bench inspect`; argv[0] is "inspect". Returns the exit status: 1 if there is no
+ * record, 2 if a file cannot be read. */
+int cmd_bench_inspect(int argc, char **argv);
+
 /* Runs `drover bench diff`; argv[0] is "diff". Returns the exit status: 1 if a row of B is worse, 2
  * if the documents cannot be compared. */
 int cmd_bench_diff(int argc, char **argv);

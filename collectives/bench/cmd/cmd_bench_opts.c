@@ -436,7 +436,8 @@ static void print_help(void)
         "connects each rank to its neighbours over TCP. OP is one of:\n");
     (void)collective_names(names, &summary);
     strbuf_puts(&summary, "\n\nCommands, each with --help:\n"
-                          "  diff A B  compare two measurements");
+                          "  diff A B     compare two measurements\n"
+                          "  inspect DIR  busbw of a job by dumps of NCCL Inspector");
     opt_print_help(stdout,
                    &(struct opt_help){.program = "drover bench",
                                       .usage = "OP [options]",

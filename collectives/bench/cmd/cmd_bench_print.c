@@ -199,9 +199,10 @@ static json_t *verdict_json(const struct verdict *v, const struct verdict_run *b
     json_t *reasons = json_array();
     for (int i = 0; i < v->reason_count; i++)
         json_array_append_new(reasons, json_string(v->reasons[i]));
-    return json_pack("{s:b, s:f, s:f, s:f, s:f, s:s, s:o}", "pass", v->pass, "busbw_gbps",
+    return json_pack("{s:b, s:f, s:f, s:f, s:f, s:s, s:s, s:s, s:o}", "pass", v->pass, "busbw_gbps",
                      best->busbw, "expected_low_gbps", v->low, "expected_high_gbps", v->high,
-                     "percent", v->percent, "limit", v->hop, "reasons", reasons);
+                     "percent", v->percent, "limit", v->hop, "source", v->source, "date", v->date,
+                     "reasons", reasons);
 }
 
 int cmd_bench_printer_verdict(struct cmd_bench_printer *p, struct drover *d, struct drover_comm *c,

@@ -59,10 +59,13 @@ static void add_verdict(struct report_document *d, const json_t *v)
     if (!v)
         return;
     report_document_heading(d, "Verdict");
-    report_document_text(d, "%s: %.2f GB/s, expected %.2f to %.2f GB/s. The limit is: %s.",
-                         json_is_true(json_object_get(v, "pass")) ? "Pass" : "Fail",
-                         number_of(v, "busbw_gbps"), number_of(v, "expected_low_gbps"),
-                         number_of(v, "expected_high_gbps"), text_of(v, "limit"));
+    report_document_text(
+        d,
+        "%s: %.2f GB/s, expected %.2f to %.2f GB/s. The limit is: %s. Expected by: "
+        "%s %s.",
+        json_is_true(json_object_get(v, "pass")) ? "Pass" : "Fail", number_of(v, "busbw_gbps"),
+        number_of(v, "expected_low_gbps"), number_of(v, "expected_high_gbps"), text_of(v, "limit"),
+        text_of(v, "source"), text_of(v, "date"));
     json_array_foreach (json_object_get(v, "reasons"), i, reason)
         report_document_text(d, "%s", json_string_value(reason));
 }

@@ -311,6 +311,8 @@ static int dispatch(int argc, char **argv)
     }
     if (argc > 2 && strcmp(argv[2], "diff") == 0)
         return cmd_bench_diff(argc - 2, argv + 2);
+    if (argc > 2 && strcmp(argv[2], "inspect") == 0)
+        return cmd_bench_inspect(argc - 2, argv + 2);
     struct cmd_bench_opts o;
     int status = run(argc, argv, &o);
     cmd_bench_opts_free(&o);

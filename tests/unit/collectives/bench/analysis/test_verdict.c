@@ -76,6 +76,53 @@ TEST(each_gpu_has_the_links_of_its_data_sheet)
     }
 }
 
+TEST(a_published_figure_has_its_source_and_date)
+{
+    static const struct {
+        const char *gpu;
+        int ranks, a_node;
+        double low;
+        const char *source;
+    } known[] = {
+        {"NVIDIA H100 80GB HBM3", 8, 8, 460, "Azure"}, {"NVIDIA H200", 8, 8, 431, "Azure"},
+        {"NVIDIA A100-SXM4-80GB", 8, 8, 228, "Azure"}, {"NVIDIA H100 NVL", 2, 2, 208, "Azure"},
+        {"NVIDIA GB200", 4, 4, 679.6, "Azure"},        {"AMD Instinct MI300X", 8, 8, 304, "AMD"},
+    };
+    struct verdict_facts f[72];
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
+        fill(f, known[i].ranks, known[i].gpu, known[i].a_node);
+        struct verdict v = judge(f, known[i].ranks, known[i].low);
+        CHECK_NEAR(v.low, known[i].low, 1e-9);
+        CHECK(v.pass && v.high >= v.low);
+        CHECK_HAS(v.source, known[i].source);
+        CHECK_INT(strlen(v.date), 7);
+        CHECK(!judge(f, known[i].ranks, 0.89 * known[i].low).pass);
+        struct strbuf b = {0};
+        verdict_text(&b, &v, &(struct verdict_run){COLLECTIVE_ALL_REDUCE, 1, 1, 0, 1});
+        AUTO(free) char *line = xasprintf("# Expected by          : %s, %s\n", v.source, v.date);
+        CHECK_HAS(strbuf_str(&b), line);
+        strbuf_free(&b);
+    }
+    fill(f, 72, "NVIDIA GB200", 4);
+    struct verdict v = judge(f, 72, 800);
+    CHECK(v.high >= 834.6);
+    CHECK_HAS(v.source, "CoreWeave");
+}
+
+TEST(a_published_figure_is_for_its_gpus_collective_and_sizes_only)
+{
+    struct verdict_facts f[8];
+    struct verdict v;
+    fill(f, 8, "NVIDIA A100 80GB PCIe", 8);
+    CHECK_HAS(judge(f, 8, 20).source, "NCCL");
+    fill(f, 8, "NVIDIA H100 80GB HBM3", 8);
+    CHECK_HAS(judge(f, 4, 300).source, "NCCL");
+    verdict_of(&v, f, 8, &(struct verdict_run){COLLECTIVE_ALL_GATHER, 350, 1UL << 30, 0, 0});
+    CHECK(v.pass && strstr(v.source, "NCCL") && strcmp(v.date, "2026-06") == 0);
+    verdict_of(&v, f, 8, &(struct verdict_run){COLLECTIVE_ALL_REDUCE, 350, 32UL << 20, 0, 0});
+    CHECK_HAS(v.source, "NCCL");
+}
+
 TEST(an_rtx_pro_has_its_slot)
 {
     struct verdict_facts f[2];
@@ -171,7 +218,8 @@ TEST(processors_have_what_memory_gives)
     f[0].shm_bytes = f[1].shm_bytes = UINT64_MAX;
     struct verdict v = judge(f, 2, 2.5);
     CHECK_NEAR(v.low, 2, 1e-9);
-    CHECK(v.pass);
+    CHECK(v.pass && v.date[0] == '\0');
+    CHECK_HAS(v.source, "memory");
     CHECK(!judge(f, 2, 1).pass);
     CHECK(judge(f, 1, 0).pass);
 }
