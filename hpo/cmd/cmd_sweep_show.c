@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/plural.h"
 #include "common/strbuf.h"
@@ -12,6 +13,7 @@
 #include "hpo/cmd/sweep_output.h"
 #include "hpo/cmd/sweep_print.h"
 #include "hpo/coordinator/progress_text.h"
+#include "hpo/reader/sweep_insight.h"
 #include "hpo/reader/sweep_reader.h"
 
 enum { CURVE_WIDTH = 40, OUTPUT_LINES = 10, TOP = 20 };
@@ -232,6 +234,11 @@ static void print_view(const struct sweep_reader *v, int top, bool curves)
         strbuf_printf(&b, "search  %s\n", note);
     if (!json_is_null(importance))
         progress_text_importance(&b, importance);
+    AUTO(strv) char **said = sweep_insight(v->columns, importance, clock_ms_of(CLOCK_REALTIME));
+    for (size_t i = 0; i < strv_len(said); i++) {
+        utf8_add_line(&b, said[i]);
+        strbuf_putc(&b, '\n');
+    }
     strbuf_putc(&b, '\n');
     progress_text_table(&b, trials, v->spec, pareto, v->dir->path, (size_t)top);
     fputs(strbuf_str(&b), stdout);

@@ -12,6 +12,7 @@
 #include "common/strbuf.h"
 #include "hpo/cmd/sweep_output.h"
 #include "hpo/cmd/sweep_print.h"
+#include "hpo/reader/sweep_insight.h"
 #include "serve/data/serve_sweep_file.h"
 
 enum { IMPORTANCE_MS = 5000, FILES_MAX = 200 };
@@ -73,6 +74,16 @@ static json_t *importance_json(struct serve_sweep *s)
     return json_incref(s->importance);
 }
 
+static json_t *insight_json(const struct serve_sweep *s)
+{
+    json_t *list = json_array();
+    AUTO(strv)
+    char **said = sweep_insight(s->reader->columns, s->importance, clock_ms_of(CLOCK_REALTIME));
+    for (size_t i = 0; i < strv_len(said); i++)
+        json_array_append_new(list, json_text(said[i]));
+    return list;
+}
+
 json_t *serve_overview_json(struct serve_sweep *s)
 {
     const struct sweep_reader *v = s->reader;
@@ -87,6 +98,7 @@ json_t *serve_overview_json(struct serve_sweep *s)
     json_object_set_new(o, "value", json_string(spec->value_last ? "last" : "best"));
     json_object_set_new(o, "best", best_json(v));
     json_object_set_new(o, "importance", importance_json(s));
+    json_object_set_new(o, "insight", insight_json(s));
     json_object_set_new(o, "workers", sweep_reader_workers(v));
     json_object_set_new(o, "resources",
                         json_pack("{s:i,s:i,s:f,s:i}", "nodes", spec->need.nodes, "ranks",
@@ -119,6 +131,11 @@ void serve_overview_columns(struct strbuf *out, struct serve_sweep *s, int64_t s
         json_pack("{s:s,s:I,s:s?,s:b,s:o,s:o}", "name", v->dir->name, "epoch", (json_int_t)s->epoch,
                   "metric", v->spec->metrics[0].name, "maximize", v->spec->metrics[0].maximize,
                   "states", states, "objectives", objectives_json(v->spec));
+    if (v->spec->when)
+        json_object_set_new(head, "when", redact_json(NULL, json_incref(v->spec->when)));
+    if (v->spec->constraints)
+        json_object_set_new(head, "constraints",
+                            redact_json(NULL, json_incref(v->spec->constraints)));
     serve_columns_body(out, s->columns, since, head);
 }
 

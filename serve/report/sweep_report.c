@@ -10,6 +10,7 @@
 #include "common/redact.h"
 #include "hpo/cmd/sweep_print.h"
 #include "hpo/coordinator/progress_text.h"
+#include "hpo/reader/sweep_insight.h"
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
 #include "hpo/trial/stop_reason.h"
@@ -484,6 +485,10 @@ void sweep_report(struct report_document *d, struct serve_sweep *s, int64_t now_
     f.importance_count = sweep_report_importance(&f.importance, ranges);
     sweep_report_totals(&f.totals, f.c, f.spec, sweep_dir_owner(v->dir).held ? now_ms : 0);
     add_head(&f, now_ms);
+    AUTO(strv)
+    char **said = sweep_insight(f.c, ranges, sweep_dir_owner(v->dir).held ? now_ms : 0);
+    for (size_t i = 0; i < strv_len(said); i++)
+        report_document_text(d, "%s", said[i]);
     add_question(&f);
     add_result(&f);
     if (f.totals.order_count > 0)

@@ -1,6 +1,5 @@
 #include "serve/report/sweep_report_totals.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -9,38 +8,7 @@
 
 #include "common/fnv_hash.h"
 #include "common/json.h"
-
-/* ---- the order ------------------------------------------------------------------------------ */
-
-struct scored {
-    double key; /* the smallest is the best */
-    int trial;
-};
-
-static int by_key(const void *a, const void *b)
-{
-    const struct scored *p = a, *q = b;
-    return p->key < q->key   ? -1
-           : p->key > q->key ? 1
-                             : (p->trial > q->trial) - (p->trial < q->trial);
-}
-
-static void set_order(struct sweep_report_totals *t, const struct sweep_columns *c,
-                      const struct spec *spec)
-{
-    size_t n = 0, count = c->count;
-    AUTO(free) struct scored *all = xcalloc(count + 1, sizeof *all);
-    for (size_t i = 0; i < count; i++) {
-        double v = sweep_columns_score(c, i);
-        if (isfinite(v) && trial_has_signal(c->trials[i].state))
-            all[n++] = (struct scored){spec->metrics[0].maximize ? -v : v, (int)i};
-    }
-    qsort(all, n, sizeof *all, by_key);
-    t->order = xcalloc(n + 1, sizeof *t->order);
-    t->order_count = n;
-    for (size_t i = 0; i < n; i++)
-        t->order[i] = all[i].trial;
-}
+#include "hpo/reader/sweep_insight.h"
 
 /* ---- leases --------------------------------------------------------------------------------- */
 
@@ -80,28 +48,11 @@ static void add_leases(struct sweep_report_totals *t, const struct sweep_columns
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* Returns true if the texts differ only in their numbers. */
-static bool same_cause(const char *a, const char *b)
-{
-    while (*a && *b) {
-        if (isxdigit((unsigned char)*a) && isxdigit((unsigned char)*b) &&
-            (isdigit((unsigned char)*a) || isdigit((unsigned char)*b))) {
-            while (isxdigit((unsigned char)*a) || *a == 'x')
-                a++;
-            while (isxdigit((unsigned char)*b) || *b == 'x')
-                b++;
-        } else if (*a++ != *b++) {
-            return false;
-        }
-    }
-    return *a == *b;
-}
-
 /* Returns the index of the cause, or -1: there are too many. */
 static int cause_of(struct sweep_report_totals *t, enum trial_state state, const char *text)
 {
     for (size_t i = 0; i < t->cause_count; i++)
-        if (t->causes[i].state == state && same_cause(t->causes[i].text, text))
+        if (t->causes[i].state == state && sweep_insight_same_cause(t->causes[i].text, text))
             return (int)i;
     if (t->cause_count == SWEEP_REPORT_CAUSES_MAX)
         return -1;
@@ -223,7 +174,7 @@ void sweep_report_totals(struct sweep_report_totals *out, const struct sweep_col
                          const struct spec *spec, int64_t now_ms)
 {
     *out = (struct sweep_report_totals){0};
-    set_order(out, c, spec);
+    out->order = sweep_insight_order(c, &out->order_count);
     add_leases(out, c, now_ms);
     add_failures(out, c);
     add_repeats(out, c, spec);
