@@ -9,9 +9,9 @@
 
 /* A module follows those that it imports. */
 static const char *const modules[] = {
-    "expression",  "format",        "study",         "selection",   "pen",
-    "plot",        "view_overview", "view_parallel", "view_slices", "view_curves",
-    "view_pareto", "view_timeline", "view_table",    "report",
+    "expression",  "format",        "study",         "selection",     "pen",
+    "plot",        "view_pareto",   "view_overview", "view_parallel", "view_slices",
+    "view_curves", "view_timeline", "view_table",    "report",
 };
 
 static bool takes(const char **at, const char *word)

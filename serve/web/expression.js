@@ -51,7 +51,7 @@ export function compile(text, names) {
       if (!take(')')) { do args.push(deeper(either)); while (take(',')); need(')') }
       return i => f(...args.map(a => a(i)))
     }
-    if (!names.has(t.value)) { at--; fail(`unknown name '${t.value}'; there are ${[...names.keys()].slice(0, 12).join(', ')}`) }
+    if (!names.has(t.value)) { at--; fail(`unknown name '${t.value}'; there are ${nearest(names.keys(), t.value).join(', ')}`) }
     return names.get(t.value)
   }
   function power() {
@@ -110,16 +110,25 @@ export function compile(text, names) {
   return i => f(i) === true
 }
 
-// The names that an expression over trials may use: parameters, metrics (the last value), and facts.
+// Twelve names: those that share most pairs of letters with `word` first, then as they come.
+function nearest(names, word) {
+  const pairs = s => new Set([...s.toLowerCase()].slice(1).map((c, k) => s[k].toLowerCase() + c)), of = pairs(word)
+  const share = n => { const p = pairs(n), both = [...p].filter(x => of.has(x)).length; return both * 2 > Math.min(p.size, of.size) ? both : 0 }
+  return [...names].map((n, k) => [n, share(n), k]).sort((a, b) => b[1] - a[1] || a[2] - b[2]).slice(0, 12).map(a => a[0])
+}
+
+// The names that an expression over trials may use: parameters, metrics, and facts. A name means what it means as the head
+// of a column: the sweep's metric is the value that counts, another one its last value.
 export function namesOf(study) {
   const names = new Map(), column = c => i => study.get(c)[i]
-  for (const c of ['value', 'seconds', 'steps']) names.set(c, column(c))
-  names.set('trial', i => i)
-  names.set('state', i => study.stateName(i))
-  names.set('node', i => study.text(study.get('node')[i]) ?? '')
-  names.set('error', i => study.text(study.get('error')[i]) ?? '')
-  names.set('rank', i => study.rank[i])
-  for (const m of study.metrics) names.set(m.name, i => m.last.v[i])
   for (const p of study.params) names.set(p.name, i => study.paramText(p, i))
+  for (const m of study.metrics) if (!names.has(m.name)) names.set(m.name, m.name === study.metric ? column('value') : i => m.last.v[i])
+  const set = (name, f) => names.has(name) || names.set(name, f)
+  for (const c of ['value', 'seconds', 'steps']) set(c, column(c))
+  set('trial', i => i)
+  set('state', i => study.stateName(i))
+  set('node', i => study.text(study.get('node')[i]) ?? '')
+  set('error', i => study.text(study.get('error')[i]) ?? '')
+  set('rank', i => study.rank[i])
   return names
 }

@@ -47,17 +47,31 @@ export function select(label, options, value, onchange) {
 export const check = (label, checked, onchange) =>
   el('label', {}, el('input', { type: 'checkbox', checked, onchange: e => onchange(e.target.checked) }), ' ', label)
 
+// Returns false if the browser refuses, and `node` is selected then. Pages of plain HTTP have only the old way.
+async function copy(line, node) {
+  try { await navigator.clipboard.writeText(line); return true } catch { getSelection().selectAllChildren(node) }
+  return document.execCommand('copy')
+}
+
 export function command(line) {
   const done = button('Copy', async () => {
-    try { await navigator.clipboard.writeText(line) } catch { getSelection().selectAllChildren(code) }
-    done.textContent = 'Copied'
-    setTimeout(() => { done.textContent = 'Copy' }, 1500)
+    done.textContent = await copy(line, code) ? 'Copied' : 'Selected: press Ctrl+C'
+    setTimeout(() => { done.textContent = 'Copy' }, 2500)
   }), code = el('code', { tabindex: 0 }, line)
   return el('div', { class: 'command' }, code, done)
 }
 
 // A link that opens a trial.
 export const trialLink = (app, id) => el('a', { href: '#', onclick: e => { e.preventDefault(); app.openTrial(id) } }, String(id))
+
+// A trial in a tooltip: its state, value and parameters. lines: what the plot knows of it besides.
+const SHOWN = 12
+export function describe(study, i, ...lines) {
+  const value = study.get('value')[i], set = study.params.filter(p => p.varies).map(p => [p.name, study.paramText(p, i)]).filter(([, v]) => v !== null)
+  return [`trial ${i}, ${study.stateName(i)}${value === value ? `: ${study.metric} ${num(value)}` : ''}`, ...lines,
+    ...set.slice(0, SHOWN).map(([k, v]) => `${k} = ${(typeof v === 'number' ? num(v) : text(v)).slice(0, 60)}`),
+    set.length > SHOWN ? `and ${set.length - SHOWN} more parameters` : ''].filter(Boolean).join('\n')
+}
 
 // What a failure says: its text and the way out.
 export const reason = e => [e.message, e.hint].filter(Boolean).join('. Try: ')

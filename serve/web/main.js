@@ -11,7 +11,7 @@ import * as runs from './view_runs.js'
 import * as slices from './view_slices.js'
 import * as table from './view_table.js'
 import * as timeline from './view_timeline.js'
-import { openPanel } from './panel.js'
+import { openPanel, panelNews } from './panel.js'
 
 const VIEWS = {
   overview: ['Overview', overview], parallel: ['Parallel coordinates', parallel], slices: ['Slices', slices],
@@ -61,8 +61,16 @@ const app = {
     soon('select', () => { applySelection(); draw(why ?? 'selection'); writeHash() })
   },
   setFilter(text) { this.selection.filter = text.trim(); this.select(() => {}) },
-  openTrial(id) { this.trial = id; writeHash(); openPanel($('panel'), this, id) },
-  closeTrial() { this.trial = null; writeHash() },
+  openTrial(id) {
+    if (this.trial !== id) { this.trial = id; writeHash('trial') }
+    openPanel($('panel'), this, id)
+  },
+  // Back to the entry before the trial, which then is what is shown without it.
+  closeTrial() {
+    this.trial = null
+    leaving = !!history.state?.opened
+    leaving ? history.back() : writeHash()
+  },
   api(path, options) { return fetchData(`${this.sweep}/${path}`, options) },
   control(command) {
     return this.api('control', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(command) })
@@ -72,6 +80,8 @@ window.drover = app // for tests and the console
 
 // ---- the hash ---------------------------------------------------------------------------------
 
+let leaving = false
+// push: a new entry of the history; 'trial': the one that opens a trial.
 function writeHash(push) {
   const p = new URLSearchParams()
   if (app.sweep) p.set('sweep', app.sweep)
@@ -80,13 +90,14 @@ function writeHash(push) {
   for (const [k, v] of app.options) if (k.startsWith(app.view + '.')) p.append('o.' + k, v)
   if (app.trial !== null) p.set('trial', app.trial)
   const hash = '#' + p
-  if (hash !== location.hash) history[push ? 'pushState' : 'replaceState'](null, '', hash)
+  if (hash !== location.hash) history[push ? 'pushState' : 'replaceState']({ opened: push ? push === 'trial' : !!history.state?.opened }, '', hash)
 }
 
 function readHash() {
   const p = new URLSearchParams(location.hash.slice(1)), sweep = p.get('sweep')
   app.view = VIEWS[p.get('view')] ? p.get('view') : 'overview'
   app.selection.read(p)
+  for (const k of [...app.options.keys()]) if (k.startsWith(app.view + '.')) app.options.delete(k)
   for (const [k, v] of p) if (k.startsWith('o.')) app.options.set(k.slice(2), v)
   app.trial = p.has('trial') ? Number(p.get('trial')) : null
   return sweep
@@ -101,7 +112,7 @@ function soon(name, f) {
   requestAnimationFrame(() => { due.delete(name); f() })
 }
 
-let drawView = null, cost = 0
+let drawView = null, cost = 0, mounted = null
 function draw(why) {
   if (!drawView) return
   const from = performance.now()
@@ -121,6 +132,7 @@ function mountView() {
   if (!app.overview && !own.needsNoSweep) return // it is still loading, and mounts the view then
   $('main').replaceChildren(root)
   drawView = own.mount(root, app)
+  mounted = app.view
   draw('mount')
 }
 
@@ -180,6 +192,7 @@ async function refresh() {
       notice()
       applySelection()
       draw('data')
+      panelNews(app)
       if (!wantOverview && !again) setTimeout(() => app.sweep === sweep && refresh().catch(lost), OVERVIEW_MS)
       await new Promise(done => setTimeout(done, Math.max(300, cost * REDRAW_SHARE)))
     }
@@ -188,11 +201,27 @@ async function refresh() {
 }
 
 const lost = e => notice(e.message, e.hint)
-let events = null
+let events = null, heard = 0
+// The server sends a beat every few seconds. Without one the page says since when it knows nothing, and asks itself.
+const SILENT_MS = 7000
+setInterval(() => {
+  if (!events || !heard) return
+  const silent = Date.now() - heard > SILENT_MS
+  if (silent) notice(`The server has not answered since ${clock(heard)}; what is shown is of then.`)
+  else if (app.silent) notice()
+  app.silent = silent
+}, 1000)
+const clock = ms => new Date(ms).toLocaleTimeString()
+function alive() { heard = Date.now(); drawAge() }
+function drawAge() { $('age').textContent = heard ? `data of ${clock(heard)}` : '' }
+
 function listen() {
   events?.close()
+  alive()
   events = new EventSource(`api/${app.sweep}/events`)
+  events.addEventListener('beat', alive)
   events.onmessage = e => {
+    alive()
     const news = JSON.parse(e.data)
     if (news.error) return notice(news.error)
     const turned = news.state !== app.overview.state || news.reason !== app.overview.reason
@@ -202,7 +231,7 @@ function listen() {
     }
   }
   events.onerror = () => notice('The connection to the server is lost; trying again.')
-  events.onopen = () => notice()
+  events.onopen = () => { alive(); notice() }
 }
 
 async function openSweep(name) {
@@ -267,10 +296,14 @@ $('sweeps').addEventListener('change', e => { app.selection = new Selection(); a
   openSweep(e.target.value).catch(fail) })
 addEventListener('resize', () => soon('size', () => document.documentElement.clientWidth && draw('size')))
 addEventListener('popstate', () => {
-  const sweep = readHash()
+  if (leaving) { leaving = false; history.replaceState(null, ''); return writeHash() }
+  const before = app.trial, sweep = readHash()
   if (sweep && sweep !== app.sweep) return openSweep(sweep).catch(fail)
   if (app.study) applySelection()
-  mountView()
+  if (app.trial === null) $('panel').hidden = true
+  else if (app.trial !== before) openPanel($('panel'), app, app.trial)
+  if (app.view !== mounted) mountView()
+  else draw('selection')
 })
 const dark = matchMedia('(prefers-color-scheme: dark)')
 function setTheme() {

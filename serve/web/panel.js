@@ -5,6 +5,7 @@ import { button, bytes, command, duration, el, num, reason, select, table, text 
 
 const shell = s => /^[\w@%+=:,./-]+$/.test(s) ? s : `'${s.replaceAll("'", "'\\''")}'`
 // The value as a sweep file has it: a text that would be read as something else has quotes.
+const FAILED = ['failed', 'oom', 'invalid']
 const plain = /^(?!(yes|no|on|off|true|false|null)$)[a-z_][\w./-]*$/i
 const scalar = v => typeof v === 'string' && plain.test(v) ? v : JSON.stringify(v)
 const shown = v => v === undefined ? 'not set' : typeof v === 'number' ? num(v) : text(v)
@@ -21,7 +22,28 @@ export async function openPanel(panel, app, id) {
   try {
     const t = await app.api('trial/' + id)
     if (app.trial === id) fill(body, app, t)
+    watch(app, id)
   } catch (e) { body.replaceChildren(el('p', { class: 'failed', role: 'alert' }, e.message)) }
+}
+
+// While a trial runs, its facts and its curve are read again when it has reported, and its log as it grows.
+const LIVE_MS = 2000
+let live = null // what fill() can draw again
+const stamp = (app, id) => [app.study.stateName(id), app.study.get('steps')[id], app.study.get('lease')[id]].join()
+export async function panelNews(app) {
+  const { trial: id } = app
+  if (id === null || live?.id !== id || live.stamp === stamp(app, id)) return
+  live.stamp = stamp(app, id)
+  const t = await app.api('trial/' + id).catch(() => null)
+  if (t && app.trial === id) live.update(t)
+}
+
+function watch(app, id) {
+  setTimeout(async () => {
+    if (app.trial !== id || live?.id !== id) return
+    await live.log()
+    if (!app.study.isEnded(id)) watch(app, id)
+  }, LIVE_MS)
 }
 
 function fill(body, app, t) {
@@ -34,6 +56,7 @@ function fill(body, app, t) {
   const values = el('div'), curve = curvePlot(app)
   function draw(other) {
     const theirs = other ? flat(other.params) : {}
+    shownOther = other
     const rows = (a, b) => [...new Set([...Object.keys(a), ...Object.keys(b)])].map(k =>
       el('tr', { class: other && JSON.stringify(a[k]) !== JSON.stringify(b[k]) ? 'differs' : null },
       el('td', {}, k), el('td', { class: 'num' }, shown(a[k])), other ? el('td', { class: 'num' }, shown(b[k])) : null))
@@ -41,18 +64,25 @@ function fill(body, app, t) {
       other ? el('thead', {}, el('tr', {}, el('th', {}), el('th', { class: 'num' }, `trial ${t.id}`),
         el('th', { class: 'num' }, `trial ${other.id}`))) : null, el('tbody', {}, rows(a, b))))]
     const facts = x => ({ state: x.state, ...(x.value === undefined || x.value === null ? {}
-      : { [app.study.metric ?? 'value']: x.value }), seconds: x.seconds, steps: x.steps, node: x.node })
+      : { [`${app.study.metric ?? 'value'}, ${app.overview.value ?? 'best'}`]: x.value }), seconds: x.seconds, steps: x.steps, node: x.node })
     values.replaceChildren(...part('Facts', facts(t), other ? facts(other) : {})
       .concat(part('Parameters', params, theirs), part('Metrics, the last values', t.metrics ?? {}, other?.metrics ?? {})))
     curve.of = [t, other].filter(Boolean)
     curve.draw()
   }
   const log = el('div'), said = el('small', { role: 'status' }), state = t.state
+  let shownOther = null
+  live = { id: t.id, stamp: stamp(app, t.id), log: () => log.grow?.(), update: now => {
+    const ended = now.state !== t.state
+    if (ended) return fill(body, app, now)
+    t = now
+    draw(shownOther)
+  } }
   const act = (label, command) => button(label, async () => {
     try { await app.control(command); said.textContent = 'Done.' } catch (e) { said.textContent = reason(e) }
   })
   const control = !app.list?.control ? '' : el('div', { class: 'tools' },
-    ['failed', 'oom', 'invalid', 'cancelled'].includes(state) ? act('Retry', { verb: 'retry', trials: [t.id] })
+    [...FAILED, 'cancelled'].includes(state) ? act('Retry', { verb: 'retry', trials: [t.id] })
     : ['done', 'pruned'].includes(state) ? null : act('Cancel', { verb: 'cancel', trials: [t.id] }), said)
   body.replaceChildren(t.error ? el('p', { class: 'failed' }, t.error) : '',
     t.why && !t.error ? el('p', { class: 'mute' }, `ended because of: ${t.why}`) : '',
@@ -66,7 +96,7 @@ function fill(body, app, t) {
       duration(((l.end_ms ?? Date.now()) - l.begin_ms) / 1000), l.why ?? (l.end_ms ? 'by itself' : 'runs')])),
     similar(app, t, params))
   draw(null)
-  drawLog(log, app, t, 'stdout')
+  drawLog(log, app, t, FAILED.includes(state) ? ['stderr', 'stdout'] : ['stdout', 'stderr'])
 }
 
 function curvePlot(app) {
@@ -99,17 +129,34 @@ function curvePlot(app) {
   return plot
 }
 
-async function drawLog(box, app, t, stream) {
+// Shows the end of the first of the streams that has any. box.grow() appends what was written since.
+const TAIL = 65536
+async function drawLog(box, app, t, [stream, other]) {
   const pre = el('pre', { class: 'log', tabindex: 0, 'aria-label': stream }, 'Loading …'), note = el('small')
-  const tab = name => button(name, () => drawLog(box, app, t, name), { 'aria-pressed': String(name === stream) })
-  box.replaceChildren(el('div', { class: 'head bar' }, el('h3', {}, 'Log'), tab('stdout'), tab('stderr'),
-    button('Refresh', () => drawLog(box, app, t, stream)), note), pre)
-  try {
-    const { text: end, size } = await app.api(`log/${t.id}/${stream}?tail=65536`)
+  const tab = name => button(name, () => drawLog(box, app, t, [name]), { 'aria-pressed': String(name === stream) })
+  const read = bytes => app.api(`log/${t.id}/${stream}?tail=${bytes}`)
+  let known = 0
+  const show = (end, size) => {
+    const down = pre.scrollTop + pre.clientHeight > pre.scrollHeight - 20
     pre.textContent = end || (size >= 0 ? '(empty)' : 'There is no such log on this machine.')
+    if (down) pre.scrollTop = pre.scrollHeight
+    note.textContent = !(size >= 0) ? '' : size > TAIL ? `the last 64 KiB of ${bytes(size)}` : bytes(size)
+    known = size
+  }
+  box.grow = async () => {
+    const size = (await read(0).catch(() => null))?.size // the size alone
+    if (!(size >= 0) || size === known || !pre.isConnected) return
+    const more = size - (known || 0), all = !known || more < 0 || more > TAIL, got = await read(all ? TAIL : more).catch(() => null)
+    if (got?.size === size) show(all ? got.text : (pre.textContent + got.text).slice(-TAIL), size)
+    else if (got) show((await read(TAIL)).text, got.size)
+  }
+  try {
+    const { text: end, size } = await read(TAIL)
+    if (!end && other && (await app.api(`log/${t.id}/${other}?tail=1`)).text) return drawLog(box, app, t, [other])
+    box.replaceChildren(el('div', { class: 'head bar' }, el('h3', {}, 'Log'), tab('stdout'), tab('stderr'), note), pre)
+    show(end, size)
     pre.scrollTop = pre.scrollHeight
-    note.textContent = !(size >= 0) ? '' : size > 65536 ? `the last 64 KiB of ${bytes(size)}` : bytes(size)
-  } catch (e) { pre.textContent = e.message }
+  } catch (e) { box.replaceChildren(pre); pre.textContent = e.message }
 }
 
 // A form with the trial's parameters: what `drover sweep add` runs.

@@ -1,7 +1,7 @@
 // A card with a plot: a canvas for marks, an SVG over it for axes, a table behind it, and exports of both.
 import { Pen } from './pen.js'
-import { bandOf, scaleOf } from './study.js'
-import { button, csv, el, num, save, table } from './format.js'
+import { bandOf, scaleOf, scatter } from './study.js'
+import { button, csv, el, num, save, table, whole } from './format.js'
 
 export const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
 
@@ -181,19 +181,53 @@ export function paint(f, image, x = f.left, y = f.top, w = f.W, h = f.H) {
 }
 
 const FEW = 2500
-// Marks at (x[i], y[i]) in pixels for the trials of `ids`; NaN: no mark. Selected ones in --a, the others grey below.
-export function marks(f, ids, x, y, mask) {
-  if (ids.length <= FEW) {
-    const radius = ids.length > 600 ? 2 : 3
-    for (const [want, colour, alpha] of [[0, '--rest', .55], [1, '--a', .7]]) {
-      f.ctx.fillStyle = css(colour)
+// The marks of trials: dots of done ones, rings of stopped ones, crosses of failed ones, small dots of running ones.
+export const KINDS = {
+  pruned: { sign: '○', colour: '--pruned', ring: true, text: 'pruned, at their best or last report' },
+  done: { sign: '●', colour: '--a', text: 'done' },
+  running: { sign: '●', colour: '--run', text: 'running or waiting' },
+  failed: { sign: '✕', colour: '--bad', cross: true, text: 'failed or cancelled' }
+}
+
+// Marks at (x[i], y[i]) in pixels for the trials of `ids`; NaN: no mark. Trials that are not selected are grey below. The
+// kinds in `off` have no marks. Returns the ids that may have a mark.
+export function trialMarks(f, study, ids, x, y, mask, off) {
+  const of = Object.fromEntries(Object.keys(KINDS).map(k => [k, []])), seen = []
+  for (const i of ids) { const kind = study.kind(i); if (!off.has(kind)) { of[kind].push(i); seen.push(i) } }
+  for (const [kind, list] of Object.entries(of)) if (list.length) marks(f, list, x, y, mask, KINDS[kind], seen.length)
+  return seen
+}
+
+// The kinds of marks with their numbers; a click hides a kind.
+export function kindLegend(app, redraw, ids) {
+  const { study } = app, off = hiddenKinds(app), count = {}
+  for (const i of ids) { const kind = study.kind(i); count[kind] = (count[kind] ?? 0) + 1 }
+  return Object.keys(KINDS).filter(k => count[k]).map(k => button([el('i', { class: 'sign sign-' + k }, KINDS[k].sign), ` ${k} ${whole(count[k])}`],
+    () => { off.has(k) ? off.delete(k) : off.add(k); app.setOption('off', [...off].join(' ')); redraw() },
+    { class: 'kind', 'aria-pressed': String(!off.has(k)), title: KINDS[k].text + ': press to hide or show' }))
+}
+export const hiddenKinds = app => new Set(app.option('off', '').split(' ').filter(Boolean))
+
+// Says how many trials an axis leaves out. up: larger values are above.
+export function beyondText(study, a, up = true) {
+  const n = study.beyond(a), above = up !== study.maximize
+  return n ? `${above ? '▲' : '▼'} ${whole(n)} trial${n === 1 ? '' : 's'} ${n === 1 ? 'lies' : 'lie'} ${above ? 'above' : 'below'} the axis` : ''
+}
+
+export function marks(f, ids, x, y, mask, { colour, ring, cross } = { colour: '--a' }, total = ids.length) {
+  if (total <= FEW) {
+    const radius = total > 600 ? 2 : 3
+    for (const [want, paint, alpha] of [[0, '--rest', .55], [1, colour, ring || cross ? .9 : .7]]) {
+      f.ctx.fillStyle = f.ctx.strokeStyle = css(paint)
       f.ctx.globalAlpha = alpha
+      f.ctx.lineWidth = cross ? 1.8 : 1.2
       f.ctx.beginPath()
       for (const i of ids) if (mask[i] === want && x[i] === x[i] && y[i] === y[i]) {
-        f.ctx.moveTo(f.left + x[i] + radius, f.top + y[i])
-        f.ctx.arc(f.left + x[i], f.top + y[i], radius, 0, 7)
+        const a = f.left + x[i], b = f.top + y[i]
+        if (cross) for (const s of [1, -1]) { f.ctx.moveTo(a - radius, b - s * radius); f.ctx.lineTo(a + radius, b + s * radius) }
+        else { f.ctx.moveTo(a + radius, b); f.ctx.arc(a, b, radius, 0, 7) }
       }
-      f.ctx.fill()
+      ring || cross ? f.ctx.stroke() : f.ctx.fill()
     }
     f.ctx.globalAlpha = 1
     return
@@ -209,7 +243,7 @@ export function marks(f, ids, x, y, mask) {
     else { off[at]++; rest++ }
   }
   if (rest) paint(f, shade(off, W, H, css('--rest')))
-  paint(f, shade(on, W, H, css('--a')))
+  paint(f, shade(on, W, H, css(colour)))
 }
 
 // The nearest mark by a scan of the columns: 0.2 ms for 50,000 trials, while d3.quadtree takes 23 ms to build.
@@ -222,19 +256,19 @@ export function nearest(ids, x, y, px, py, reach = 14) {
   return found
 }
 
-// The positions of all trials in pixels. Values outside of the axis are clamped to its ends.
-export function positions(study, a, from, to) {
+// The positions of all trials in pixels. Values outside of the axis are clamped to its ends, or are NaN with `cut`.
+export function positions(study, a, from, to, cut) {
   const n = study.n, out = new Float32Array(n), col = a.col
   if (a.category) {
-    const scale = pixels(a, from, to), width = scale.bandwidth(), at = a.values.map((_, k) => scale(k))
-    for (let i = 0; i < n; i++) out[i] = col[i] < 0 ? NaN : at[col[i]] + width * ((i * 2654435761 >>> 8) % 1000) / 1000
+    const scale = pixels(a, from, to), width = scale.bandwidth(), at = a.values.map((_, k) => scale(k)), shift = scatter(a.key)
+    for (let i = 0; i < n; i++) out[i] = col[i] < 0 ? NaN : at[col[i]] + width * shift(i)
     return out
   }
   const g = a.log ? Math.log : x => x, lo = g(a.lo), by = (to - from) / (g(a.hi) - lo)
   const low = Math.min(from, to), high = Math.max(from, to)
   for (let i = 0; i < n; i++) {
     const p = from + (g(col[i]) - lo) * by
-    out[i] = p < low ? low : p > high ? high : p
+    out[i] = p < low ? cut && p < low - .01 ? NaN : low : p > high ? cut && p > high + .01 ? NaN : high : p
   }
   return out
 }

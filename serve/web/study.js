@@ -64,7 +64,7 @@ export class Study {
     const ids = column('id'), n = head.total
     const put = (col, from) => { col.reserve(n); for (let i = 0; i < ids.length; i++) col.v[ids[i]] = from[i] }
     Object.assign(this, { n, seq: head.seq, epoch: head.epoch, name: head.name, metric: head.metric, maximize: head.maximize,
-      states: head.states, objectives: head.objectives, t0: head.t0_ms,
+      states: head.states, objectives: head.objectives, t0: head.t0_ms, when: head.when, constraints: head.constraints,
       failedStates: head.states.map(s => FAILED.has(s)), finalStates: head.states.map(s => FINAL.has(s)) })
     Object.assign(this.texts, head.texts)
     for (const k of Object.keys(FIXED)) put(this.columns[k], column(k))
@@ -149,6 +149,20 @@ export class Study {
     return this.axes.find(a => a.key === key) ?? null
   }
 
+  // done, pruned, failed (or cancelled), or running (or waiting): what the marks of a plot tell apart.
+  kind(i) {
+    const name = this.stateName(i)
+    return name === 'done' || name === 'pruned' ? name : this.isEnded(i) ? 'failed' : 'running'
+  }
+
+  // How many trials with a value have it outside of an axis.
+  beyond(a) {
+    const lo = Math.min(a.lo, a.hi), hi = Math.max(a.lo, a.hi)
+    let n = 0
+    if (!a.category) for (const i of this.order) n += a.col[i] < lo || a.col[i] > hi
+    return n
+  }
+
   // What a cell of a table shows.
   paramText(p, i) {
     const v = p.col.v[i]
@@ -181,8 +195,8 @@ export const UNSET = Math.fround(-.085) // as it is in a Float32Array
 export function place(study, a) {
   const n = study.n, u = new Float32Array(n), col = a.col
   if (a.category) {
-    const scale = bandOf(a), width = scale.bandwidth(), at = a.values.map((_, k) => scale(k))
-    for (let i = 0; i < n; i++) u[i] = col[i] < 0 ? UNSET : at[col[i]] + width * ((i * 2654435761 >>> 8) % 1000) / 1000
+    const scale = bandOf(a), width = scale.bandwidth(), at = a.values.map((_, k) => scale(k)), shift = scatter(a.key)
+    for (let i = 0; i < n; i++) u[i] = col[i] < 0 ? UNSET : at[col[i]] + width * shift(i)
     return u
   }
   const f = a.log ? Math.log : x => x, from = f(a.lo), by = 1 / (f(a.hi) - from)
@@ -191,6 +205,18 @@ export function place(study, a) {
     u[i] = x !== x ? UNSET : x < 0 ? 0 : x > 1 ? 1 : x
   }
   return u
+}
+
+// Where in its cell a trial of a category stands, 0 … 1. Each axis scatters in its own way: two axes with the same shifts
+// would put all trials of a cell on its diagonal.
+export function scatter(key) {
+  let salt = 7
+  for (const c of key) salt = Math.imul(salt ^ c.charCodeAt(0), 16777619)
+  return i => {
+    let h = Math.imul(i + 1 ^ salt, 2654435761)
+    h = Math.imul(h ^ h >>> 15, 2246822519)
+    return ((h ^ h >>> 13) >>> 8) % 1000 / 1000
+  }
 }
 
 export const bandOf = a => d3.scaleBand().domain(d3.range(a.values.length)).range([0, 1]).padding(.2)

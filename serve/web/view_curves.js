@@ -1,11 +1,23 @@
 // Learning curves: all as density, selected and stopped ones as lines; rungs, smoothing.
 import { Plot, css, paint, shade } from './plot.js'
-import { check, el, num, select, stateColour, table, trialLink, whole } from './format.js'
+import { check, describe, el, num, select, stateColour, table, trialLink, whole } from './format.js'
 
-const LINES_MAX = 60
+const LINES_MAX = 60, RUNGS_MAX = 60
+
+// Where a rule of early stopping judges: {at, name, reports}. reports: `at` counts reports, otherwise it has steps. As in
+// hpo/stoppers; `e` is complete.
+export function rungs(e, last) {
+  const at = [], most = e.max_iter ?? Infinity
+  if (e.type === 'median') return { at: [e.min_iter], name: 'judged from here on: the rule', reports: true }
+  if (e.type === 'hyperband' && e.max_iter && e.s)
+    for (let k = 0, r = most / e.eta; k < e.s && r >= 1; k++, r /= e.eta) at.push(Math.trunc(r))
+  else for (let r = (e.min_iter || (e.like === 'ray' ? 1 : NaN)) * (e.type === 'asha' ? e.eta ** (e.s ?? 0) : 1), k = 0;
+    k < RUNGS_MAX && r <= last && (r < most || e.type === 'asha' && r <= most); k++, r *= e.eta) at.push(e.type === 'hyperband' ? Math.trunc(r) : r)
+  return { at, name: e.type === 'hyperband' ? 'bands' : 'rungs', reports: e.type === 'hyperband' }
+}
 
 export function mount(root, app) {
-  let density = null, lines = null, asked = ''
+  let density = null, lines = null, asked = '', rungText = ''
   const picks = el('span', { class: 'tools' })
   const plot = new Plot({
     title: 'Learning curves', height: 420, label: 'All learning curves as density, and the best selected ones as lines', extras: [picks],
@@ -86,11 +98,12 @@ export function mount(root, app) {
     const used = [...new Set(lines.ids.map(i => study.stateName(i)))]
     legend.replaceChildren(asDensity ? el('span', {}, el('i', { style: { background: css('--rest') } }), 'all trials') : '',
       ...used.map(s => el('span', {}, el('i', { style: { background: stateColour[s] } }), s)),
-      lines.ids.includes(study.best) ? el('span', {}, el('i', { style: { background: css('--b') } }), 'the best trial') : '')
+      lines.ids.includes(study.best) ? el('span', {}, el('i', { style: { background: css('--b') } }), 'the best trial') : '',
+      rungText ? el('span', { class: 'mute' }, rungText) : '')
     plot.pointing((px, py) => {
       let found = null, least = 15 * 15
       lines.ids.forEach((id, k) => { for (const [s, v] of points(k)) { const a = x(s) - px, b = y(v) - py, d = a * a + b * b;
-        if (d < least) { least = d; found = { text: `trial ${id}, step ${num(s)}: ${num(v)}`, x: x(s), y: y(v),
+        if (d < least) { least = d; found = { text: describe(study, id, `step ${num(s)}: ${metric()} ${num(v)}`), x: x(s), y: y(v),
         click: () => app.openTrial(id) } } } })
       return found
     })
@@ -102,6 +115,7 @@ export function mount(root, app) {
     f.ctx.beginPath()
     list.forEach(([s, v], i) => f.ctx[i ? 'lineTo' : 'moveTo'](x(s), y(v)))
     f.ctx.stroke()
+    if (list.length === 1) { f.ctx.fillStyle = colour; f.ctx.fillRect(x(list[0][0]) - 2, y(list[0][1]) - 2, 4, 4) }
   }
 
   // An exponential mean, without the bias of its beginning.
@@ -112,16 +126,25 @@ export function mount(root, app) {
       : list
   }
 
+  // Where the rule judges: dashed lines, and a word about them below the plot.
   function drawRungs(f, x) {
-    const e = app.overview.early_terminate, least = e?.min_iter, eta = e?.eta ?? 3, most = e?.max_iter ?? density.steps[1]
-    if (!least && !e?.s) return
+    const e = app.overview.early_terminate, { at, name, reports } = e ? rungs(e, density.steps[1]) : { at: [] }
+    const first = e?.type === 'curve' ? Math.min(0, density.steps[0] - 1) : 0 // its times start at 1
+    const steps = [...new Set(at.map(r => reports ? stepOfReport(r) : r + first))].filter(s => s >= x.domain()[0] && s <= x.domain()[1])
+    rungText = steps.length ? `┆ ${name} of ${e.type}${reports ? ', counted in reports' : ''}` : ''
+    if (!steps.length) return
     f.ctx.strokeStyle = css('--mute')
     f.ctx.setLineDash([3, 4])
     f.ctx.beginPath()
-    for (let r = least || 1, k = 0; r <= most && k < 40; r *= Math.max(eta, 1.1), k++) { f.ctx.moveTo(x(r), 0);
-      f.ctx.lineTo(x(r), f.H) }
+    for (const s of steps) { f.ctx.moveTo(x(s), 0); f.ctx.lineTo(x(s), f.H) }
     f.ctx.stroke()
     f.ctx.setLineDash([])
+  }
+
+  // The step that most of the drawn curves have at their report number n; NaN if none has so many.
+  function stepOfReport(n) {
+    const steps = lines.ids.map((_, k) => lines.start[k] + n <= lines.start[k + 1] ? lines.step[lines.start[k] + n - 1] : NaN).filter(s => s === s)
+    return d3.quantile(steps.sort(d3.ascending), .5) ?? NaN
   }
 
   // Min, max and last value of every metric over the selected trials, and the trials that have them.

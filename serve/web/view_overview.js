@@ -1,6 +1,7 @@
 // Overview: the best trial, progress, history, importance, failures.
-import { Plot, css, marks, nearest, pixels, positions } from './plot.js'
-import { button, check, command, duration, el, num, reason, stateColour, table, text, trialLink, whole } from './format.js'
+import { Plot, beyondText, css, hiddenKinds, kindLegend, nearest, pixels, positions, trialMarks } from './plot.js'
+import { button, check, command, describe, duration, el, num, reason, stateColour, table, text, trialLink, whole } from './format.js'
+import { goalAxes, front } from './view_pareto.js'
 
 const RATE_S = 300 // trials per minute over the last five minutes
 
@@ -10,8 +11,12 @@ export function mount(root, app) {
   const importance = el('section', { class: 'card w5', 'aria-label': 'Importance of parameters' })
   const failures = el('section', { class: 'card', 'aria-label': 'Failures' })
   const history = historyPlot(app)
-  root.replaceChildren(el('div', { class: 'grid' }, best, progress, history.card, importance, failures))
+  const insight = el('section', { class: 'card insight', 'aria-label': 'In short' })
+  root.replaceChildren(el('div', { class: 'grid' }, insight, best, progress, history.card, importance, failures))
   return () => {
+    const said = app.overview.insight ?? []
+    insight.hidden = !said.length
+    insight.replaceChildren(...said.map((s, k) => el('p', { class: k ? null : 'first' }, s)))
     drawBest(best, app)
     drawProgress(progress, app)
     history.draw()
@@ -22,12 +27,14 @@ export function mount(root, app) {
 
 function drawBest(card, app) {
   const { study, overview } = app
-  const b = overview.best, head = el('div', { class: 'head' }, el('h2', {}, 'Best trial'))
+  const b = overview.best, axes = goalAxes(study), several = b && axes.length > 1
+  const head = el('div', { class: 'head' }, el('h2', {}, several ? 'Best trials' : 'Best trial'))
   if (!b) {
     const why = !study.metric ? 'The sweep has no metric, so no trial is the best.' : study.n
       ? 'No trial has reported a value yet.' : 'No trial has started yet.'
-    return card.replaceChildren(head, el('p', { class: 'empty' }, why))
+    return card.replaceChildren(head, study.n ? '' : waiting(app), el('p', { class: 'empty' }, why))
   }
+  if (several) return drawFront(card, head, app, axes)
   const params = Object.entries(flat(b.params))
   card.replaceChildren(head,
     el('div', { class: 'big' }, num(b.value), ' ',
@@ -35,6 +42,24 @@ function drawBest(card, app) {
     el('div', {}, 'trial ', trialLink(app, b.id),
       ': ', el('span', { class: 'mute' }, params.map(([k, v]) => `${k}=${typeof v === 'number' ? num(v) : text(v)}`).join('  '))),
     b.command ? command(b.command) : el('small', {}, 'Its command cannot be made from the sweep file.'))
+}
+
+// The front of several objectives: no trial is better in one of them without being worse in another one.
+const FRONT_SHOWN = 6
+function drawFront(card, head, app, axes) {
+  const on = front(app.study.order, axes.map(a => a.col), axes.map(a => a.maximize ? -1 : 1))
+  card.replaceChildren(head, el('p', {}, `${whole(on.length)} of ${whole(app.study.order.length)} trials are not beaten in all of `
+    + axes.map(a => `${a.name} (${a.maximize ? 'maximized' : 'minimized'})`).join(', ') + '.'),
+  table(['trial', ...axes.map(a => a.name)], on.slice(0, FRONT_SHOWN).map(i => [trialLink(app, i), ...axes.map(a => a.col[i])])),
+  el('a', { href: '#view=pareto', onclick: e => { e.preventDefault(); app.go('pareto') } }, 'All of the front'))
+}
+
+// A sweep that runs without workers waits for them.
+function waiting({ overview: { name, state, workers }, list }) {
+  if (state !== 'running' || !workers || workers.length) return ''
+  return el('div', {}, el('p', {}, 'No worker runs trials of this sweep. If it was started with --listen, copy ',
+    el('code', {}, `${list?.root ?? 'sweeps'}/${name}/worker.key`), ' to a machine and type there:'),
+  command('drover worker --key worker.key'))
 }
 
 export function flat(params, prefix = '') {
@@ -79,11 +104,12 @@ function drawProgress(card, app) {
   card.replaceChildren(el('div', { class: 'head' }, el('h2', {}, 'Progress'), el('small', {}, overview.description ?? '')),
     el('div', { class: 'facts' },
       fact(wanted >= 0 ? `of ${whole(wanted)} trial${wanted === 1 ? '' : 's'} ended` : 'trials ended', whole(done)),
-      fact('trials per minute', num(Number(rate.toPrecision(3))), 'over the last five minutes of the sweep'),
-      live ? fact('left', duration(left), 'at this rate') : fact('duration', duration(last)),
+      done ? fact('trials per minute', num(Number(rate.toPrecision(3))), 'over the last five minutes of the sweep') : '',
+      !live ? fact('duration', duration(last)) : Number.isFinite(left) ? fact('left', duration(left), 'at this rate') : '',
       gpus > 0 ? fact('GPU hours', num(Number((total * gpus / 3600).toPrecision(3))),
         `${num(Number((100 * useful / (total || 1)).toPrecision(3)))} % of them in trials that did not fail`)
         : fact('of trials', duration(total), 'the sum over all trials')),
+    study.n ? waiting(app) : '',
     bar, el('div', { class: 'legend' }, names.map(k =>
       el('span', {}, el('i', { style: { background: stateColour[k] } }), `${k} ${whole(counts[k])}`))),
     list.control ? controls(app) : '')
@@ -112,10 +138,10 @@ function controls(app) {
 
 function historyPlot(app) {
   let drawn = null
-  const log = check('log', false, on => { app.setOption('log', on ? '1' : '0'); plot.draw() })
+  const log = check('log', false, on => { app.setOption('log', on ? '1' : '0'); plot.draw() }), kinds = el('span', { class: 'kinds' })
   const plot = new Plot({
     title: 'History', width: 'w7', label: 'Value of each trial, and the best value so far', height: 280,
-    extras: [log],
+    extras: [kinds, log],
     rows: () => {
       const V = app.study.get('value'), rows = []
       for (let i = 0, b = NaN; i < app.study.n; i++) {
@@ -127,7 +153,7 @@ function historyPlot(app) {
     }
   })
   plot.draw = () => {
-    const { study } = app
+    const { study } = app, all = Array.from({ length: study.n }, (_, i) => i).filter(i => study.rank[i] === study.rank[i] || study.kind(i) === 'failed')
     if (!study.order.length) return plot.say(study.metric ? 'No values yet: a point appears when a trial reports.'
       : 'The sweep has no metric.')
     const f = plot.frame()
@@ -137,16 +163,19 @@ function historyPlot(app) {
     const byLog = log.firstChild.checked = app.option('log', value.log ? '1' : '0') === '1' && lo > 0
     const pad = byLog ? 0 : (hi - lo) * .04, a = { lo: lo - pad, hi: hi + pad, log: byLog, col: study.get('value') }
     const xAxis = { whole: true, lo: 0, hi: Math.max(1, study.n - 1), col: Float64Array.from({ length: study.n }, (_, i) => i) }
-    const x = positions(study, xAxis, 0, f.W), y = positions(study, a, f.H, 0), mask = app.selection.mask
-    marks(f, study.order, x, y, mask)
-    bestLine(f, study, x, y)
+    const strip = all.length > study.order.length ? 14 : 0, H = f.H - strip // failed trials stand below the values
+    const x = positions(study, xAxis, 0, f.W), y = positions(study, a, H, 0, true), mask = app.selection.mask
+    if (strip) for (const i of all) if (study.rank[i] !== study.rank[i]) y[i] = f.H - 5
+    const seen = trialMarks(f, study, all, x, y, mask, hiddenKinds(app))
+    bestLine(f, study, x, positions(study, a, H, 0))
     plot.xAxis(pixels(xAxis, 0, f.W), xAxis, 'trial')
-    plot.yAxis(pixels(a, f.H, 0), a, study.metric)
+    plot.yAxis(pixels(a, H, 0), a, study.metric)
     drawn = { x, y }
-    plot.note.textContent = study.n > study.order.length ? `${whole(study.n - study.order.length)} trials without a value` : ''
+    plot.note.textContent = beyondText(study, a)
+    if (!kinds.contains(document.activeElement)) kinds.replaceChildren(...kindLegend(app, () => { kinds.replaceChildren(); plot.draw() }, all))
     plot.pointing((px, py) => {
-      const i = nearest(study.order, drawn.x, drawn.y, px, py)
-      return i < 0 ? null : { text: `trial ${i}: ${num(study.get('value')[i])}`, x: drawn.x[i], y: drawn.y[i],
+      const i = nearest(seen, drawn.x, drawn.y, px, py)
+      return i < 0 ? null : { text: describe(study, i, study.text(study.get('error')[i])?.slice(0, 120)), x: drawn.x[i], y: drawn.y[i],
         click: () => app.openTrial(i) }
     })
   }
@@ -165,7 +194,7 @@ function bestLine(f, study, x, y) {
     at = y[i]
     ctx.lineTo(f.left + x[i], f.top + at)
   }
-  ctx.lineTo(f.left + f.W, f.top + at)
+  if (study.order.length > 1) ctx.lineTo(f.left + f.W, f.top + at)
   ctx.stroke()
 }
 
@@ -209,6 +238,6 @@ function drawFailures(card, app) {
   card.hidden = list.length === 0
   card.replaceChildren(el('div', { class: 'head' }, el('h2', {}, 'Failures by cause')),
     table(['trials', 'state', 'cause', 'newest'],
-      list.map(g => [g.trials.length, g.state, el('span', { title: g.error }, g.error),
+      list.map(g => [g.trials.length, g.state, el('span', { class: 'wrap' }, g.error),
       el('span', {}, g.trials.slice(0, 5).map(i => [trialLink(app, i), ' ']))]), 20))
 }

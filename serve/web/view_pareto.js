@@ -1,21 +1,27 @@
 // Pareto front: the trials that no other trial beats in both metrics.
-import { Plot, css, marks, nearest, pixels, positions } from './plot.js'
-import { el, num, select, table, text, trialLink, whole } from './format.js'
+import { Plot, css, hiddenKinds, kindLegend, nearest, pixels, positions, trialMarks } from './plot.js'
+import { describe, el, num, select, table, text, trialLink, whole } from './format.js'
 
-// The ids of the trials that no other one dominates, by x. signs: 1 if a smaller value is better, else -1.
-export function front(ids, x, y, signs) {
-  const known = Array.from(ids).filter(i => x[i] === x[i] && y[i] === y[i])
-    .sort((a, b) => signs[0] * (x[a] - x[b]) || signs[1] * (y[a] - y[b]) || a - b)
-  const out = []
-  let best = Infinity
-  for (const i of known) if (signs[1] * y[i] < best) { best = signs[1] * y[i]; out.push(i) }
+// The ids of the trials that no other one dominates, by the first column. signs: 1 if a smaller value is better, else -1.
+export function front(ids, columns, signs) {
+  const value = (k, i) => signs[k] * columns[k][i], out = []
+  const known = Array.from(ids).filter(i => columns.every(c => c[i] === c[i]))
+    .sort((a, b) => { for (const k of columns.keys()) if (value(k, a) !== value(k, b)) return value(k, a) - value(k, b); return a - b })
+  // The newest one beats most of the rest: the search mostly ends there.
+  for (const i of known) if (out.findLastIndex(j => columns.every((_, k) => value(k, j) <= value(k, i))) < 0) out.push(i)
   return out
 }
 
+// The objectives that trials have reported, each as an axis with the values that count.
+export const goalAxes = study => (study.objectives ?? []).map(o => {
+  const m = study.metrics.find(m => m.name === o.name)
+  return m && { name: o.name, maximize: o.maximize, col: o.name === study.metric ? study.get('value') : m.last.v }
+}).filter(Boolean)
+
 export function mount(root, app) {
   let on = []
-  const picks = el('span', { class: 'tools' }), list = el('section', { class: 'card', 'aria-label': 'Trials of the front' })
-  const plot = new Plot({ title: 'Pareto front', height: 420, extras: [picks], label: 'Two metrics of all trials, and the front',
+  const picks = el('span', { class: 'tools' }), kinds = el('span', { class: 'kinds' }), list = el('section', { class: 'card', 'aria-label': 'Trials of the front' })
+  const plot = new Plot({ title: 'Pareto front', height: 420, extras: [kinds, picks], label: 'Two metrics of all trials, and the front',
     rows: () => ({ head: ['trial', ...keys(), 'on the front'],
     rows: Array.from(app.study.order, i => [i, ...axes().map(a => a.col[i]), on.includes(i) ? 'yes' : '']) }) })
   root.replaceChildren(el('div', { class: 'grid' }, plot.card, list))
@@ -53,8 +59,9 @@ export function mount(root, app) {
     if (!f) return
     const [ax, ay] = axes(), x = positions(study, ax, 6, f.W - 6), y = positions(study, ay, f.H - 6, 6),
       signs = [sign(a), sign(b)]
-    on = front(study.order, ax.col, ay.col, signs)
-    marks(f, study.order, x, y, app.selection.mask)
+    on = front(study.order, [ax.col, ay.col], signs)
+    const seen = trialMarks(f, study, study.order, x, y, app.selection.mask, hiddenKinds(app))
+    if (!kinds.contains(document.activeElement)) kinds.replaceChildren(...kindLegend(app, () => { kinds.replaceChildren(); draw() }, study.order))
     f.ctx.strokeStyle = f.ctx.fillStyle = css('--b')
     f.ctx.lineWidth = 1.6
     f.ctx.beginPath()
@@ -65,8 +72,8 @@ export function mount(root, app) {
     plot.xAxis(pixels(ax, 6, f.W - 6), ax, a)
     plot.yAxis(pixels(ay, f.H - 6, 6), ay, b)
     plot.note.textContent = `${whole(on.length)} trial${on.length === 1 ? '' : 's'} on the front`
-    plot.pointing((px, py) => { const i = nearest(study.order, x, y, px, py);
-      return i < 0 ? null : { text: `trial ${i}: ${num(ax.col[i])}, ${num(ay.col[i])}`, x: x[i], y: y[i],
+    plot.pointing((px, py) => { const i = nearest(seen, x, y, px, py);
+      return i < 0 ? null : { text: describe(study, i, `${a} ${num(ax.col[i])}, ${b} ${num(ay.col[i])}`), x: x[i], y: y[i],
       click: () => app.openTrial(i) } })
     const params = study.params.filter(p => p.varies)
     list.replaceChildren(el('div', { class: 'head' }, el('h2', {}, 'Trials of the front')),

@@ -1,8 +1,8 @@
 // Slices and contours: the model's expectation with its uncertainty, or the density of the data.
-import { Plot, css, marks, nearest, pixels, positions } from './plot.js'
-import { el, num, select, text } from './format.js'
+import { Plot, beyondText, css, hiddenKinds, nearest, pixels, positions, trialMarks } from './plot.js'
+import { describe, el, num, select, text } from './format.js'
 
-const CELLS = 64, LEVELS = 12, SMOOTH = 48
+const CELLS = 64, LEVELS = 12, SMOOTH = 48, CONTOUR_MIN = 5
 
 export function mount(root, app) {
   const slices = el('div', { class: 'small' }), parts = new Map(), models = new Map(), model = el('p', { class: 'mute' })
@@ -30,7 +30,8 @@ export function mount(root, app) {
     const { study } = app, list = axes()
     if (!study.order.length) { contour.say(study.n ? 'No values yet.' : 'No trials yet.'); return }
     drawPicks(list)
-    if (list.length > 1) drawContour().catch(e => contour.say(e.message))
+    if (study.order.length < CONTOUR_MIN) contour.say(`A contour needs ${CONTOUR_MIN} trials with a value.`)
+    else if (list.length > 1) drawContour().catch(e => contour.say(e.message))
     else contour.say('A contour needs two parameters that vary.')
     for (const a of list) {
       const p = parts.get(a.key) ?? slicePlot(a)
@@ -130,7 +131,7 @@ export function mount(root, app) {
     contour.note.textContent = !surface ? 'mean of the trials nearby' + missing
       : `the model's ${sd ? 'standard deviation' : 'expectation'} through trial ${surface.at}; dots are trials`
     contour.pointing((ax, ay) => { const i = nearest(study.order, px, py, ax, ay);
-      return i < 0 ? null : { text: `trial ${i}: ${num(study.get('value')[i])}`, x: px[i], y: py[i],
+      return i < 0 ? null : { text: describe(study, i), x: px[i], y: py[i],
       click: () => app.openTrial(i) } })
   }
 
@@ -189,13 +190,14 @@ export function mount(root, app) {
       const f = plot.frame()
       if (!f) return
       const { study } = app, v = study.valueAxis(false), value = { ...v, lo: Math.min(v.lo, v.hi), hi: Math.max(v.lo, v.hi) }
-      const x = positions(study, a, 0, f.W), y = positions(study, value, f.H, 0), m = models.get(a.key)
-      marks(f, study.order, x, y, app.selection.mask)
+      const x = positions(study, a, 0, f.W, true), y = positions(study, value, f.H, 0, true), m = models.get(a.key)
+      const seen = trialMarks(f, study, study.order, x, y, app.selection.mask, hiddenKinds(app)), out = study.beyond(a)
+      plot.note.textContent = [beyondText(study, v), out ? `${out} beyond the range of ${a.name}` : ''].filter(Boolean).join('; ')
       if (m) drawModel(f, a, m, pixels(value, f.H, 0), placed(a, m.xs, f.W))
       plot.xAxis(pixels(a, 0, f.W), a, null)
       plot.yAxis(pixels(value, f.H, 0), value, study.metric)
-      plot.pointing((px, py) => { const i = nearest(study.order, x, y, px, py);
-        return i < 0 ? null : { text: `trial ${i}: ${cell(a, i)}, ${num(study.get('value')[i])}`, x: x[i], y: y[i],
+      plot.pointing((px, py) => { const i = nearest(seen, x, y, px, py);
+        return i < 0 ? null : { text: describe(study, i), x: x[i], y: y[i],
         click: () => app.openTrial(i) } })
     }
     return plot
