@@ -29,7 +29,7 @@ struct launch;
 
 enum launch_stream { LAUNCH_STDOUT = 1, LAUNCH_STDERR = 2 };
 
-enum { LAUNCH_OBSERVERS_MAX = 16 }; /* per job */
+enum { LAUNCH_OBSERVERS_MAX = 24 }; /* per job */
 
 struct job_end {
     int status;            /* exit status of `drover run`: 0, the first failed rank's status, 128+n,

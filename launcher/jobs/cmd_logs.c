@@ -1,4 +1,5 @@
-/* cmd_logs - `drover logs JOB [RANK]`: the last lines of a running job, and its further output. */
+/* cmd_logs - `drover logs JOB [RANK]`: the last lines of a running job, and its further output; or
+ * those that the log of its run has kept. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include "launcher/jobs/commands.h"
 #include "launcher/jobs/line_log.h"
 #include "launcher/jobs/registry.h"
+#include "launcher/jobs/run_store.h"
 
 enum { POLL_MS = 100, ALL_RANKS = -1, NONE = -1 };
 
@@ -148,13 +150,71 @@ static int check_kind(const struct registry_job *j, struct err *e)
     return 0;
 }
 
+/* ---- a job that has ended ------------------------------------------------------------------- */
+
+struct ended {
+    int lines, rank;
+    bool found;
+};
+
+static void print_ended(void *arg, const char *row)
+{
+    struct ended *d = arg;
+    AUTO(json) json_t *lines = NULL;
+    (void)json_parse(&lines, row, strlen(row), NULL); /* SQLite has made it */
+    const char *text = json_string_value(json_array_get(lines, 1));
+    int rank = (int)json_integer_value(json_array_get(lines, 0));
+    if (!text || (d->rank != ALL_RANKS && d->rank != rank))
+        return;
+    d->found = true;
+    const struct strbuf all = {.data = (char *)text, .len = strlen(text)};
+    for (const char *p = last_lines(&all, d->lines); *p;) {
+        size_t n = strcspn(p, "\n");
+        if (d->rank == ALL_RANKS)
+            printf("%d| ", rank);
+        printf("%.*s\n", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+}
+
+/* Prints what the log of an ended run has kept. */
+static int show_ended(const struct run_entry *run, const char *rank, int lines, struct err *e)
+{
+    struct ended d = {.lines = lines, .rank = ALL_RANKS};
+    if (rank && opt_int(&d.rank, "rank", rank, 0, 1 << 30, e) < 0)
+        return e->code;
+    int rc = run_store_each(run,
+                            "SELECT json_array(rank, data ->> '$.text') FROM record WHERE seq IN "
+                            "(SELECT max(seq) FROM record WHERE kind = 'lines' GROUP BY rank) "
+                            "ORDER BY rank",
+                            print_ended, &d, e);
+    fflush(stdout);
+    if (rc == 0)
+        fprintf(stderr,
+                "drover logs: run %s: it has ended, with %s lines\n  try: drover runs show %s\n",
+                run->id, d.found ? "these last" : "no", run->id);
+    return rc;
+}
+
 static int run(char **words, void *into, struct err *e)
 {
     const struct logs_opts *o = into;
     struct registry_list l;
+    struct run_list runs = {0};
+    struct run_entry *ended = NULL;
     struct reader r = {.rank = ALL_RANKS, .repeats = isatty(STDOUT_FILENO), .open_rank = NONE};
     registry_read(&l);
     int rc = registry_find(&r.job, &l, words[0], e);
+    if (rc == -ENOENT && run_store_list(&runs, NULL) == 0 &&
+        run_store_find(&ended, &runs, words[0], NULL) == 0)
+        rc = registry_find(&r.job, &l, run_store_text(ended, "job"), NULL);
+    if (rc < 0 && ended) {
+        rc = show_ended(ended, words[1], o->lines, e);
+        run_store_end(&runs);
+        registry_end(&l);
+        return rc;
+    }
+    run_store_end(&runs);
     if (rc == 0)
         rc = check_kind(r.job, e);
     if (rc == 0 && words[1])
@@ -173,8 +233,9 @@ int cmd_logs(int argc, char **argv)
                  .usage = "[options] JOB [RANK]",
                  .summary =
                      "Prints the last lines of a running job, of which 256 KiB per rank are "
-                     "kept. Without RANK, prints the lines of all ranks, each with its rank. JOB "
-                     "is a name that 'drover ps' lists, or the beginning of it.",
+                     "kept, or fewer of one that has ended. Without RANK, prints the lines of all "
+                     "ranks, each with its rank. JOB "
+                     "is a name that 'drover ps' or 'drover runs' lists, or the beginning of it.",
                  .examples = "drover logs 4711\ndrover logs -f -n 10 4711 0"},
         .options = options,
         .words_min = 1,

@@ -138,8 +138,7 @@ static void print_done(const struct history_jobs *l)
     }
     if (marked)
         puts("* of all processes on the GPU: the driver did not list those of the job");
-    puts(
-        "only jobs with GPUs that ran for 5 s or more are listed; for others: drover run --events");
+    puts("only jobs with GPUs that ran for 5 s or more are listed; drover runs lists all");
 }
 
 static int list_done(bool json, struct err *e)

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -125,6 +126,20 @@ static char *namespace_mark(void)
     char *digits = text + strcspn(text, "0123456789");
     digits[strspn(digits, "0123456789")] = '\0';
     return xasprintf(".%s.json", digits);
+}
+
+uint64_t registry_own_start(void)
+{
+    struct process_tree_proc self = {0};
+    return process_tree_read(&self, getpid()) < 0 ? 0 : self.start;
+}
+
+char *registry_place(void)
+{
+    struct utsname u = {0};
+    AUTO(free) char *mark = namespace_mark();
+    (void)uname(&u); /* cannot fail */
+    return xasprintf("%s%.*s", u.nodename, (int)(strlen(mark) - strlen(".json")), mark);
 }
 
 int registry_enter(struct registry **out, const struct registry_job *job, struct err *e)
@@ -307,7 +322,7 @@ int registry_find(const struct registry_job **out, const struct registry_list *l
     }
     if (!found) {
         err_set(e, -ENOENT, "job '%s': you have no running job of this name on this node", prefix);
-        return err_hint(e, "'drover ps' lists the jobs");
+        return err_hint(e, "'drover ps' lists the jobs, 'drover runs' also those that have ended");
     }
     *out = found;
     return 0;

@@ -71,4 +71,10 @@ int registry_find(const struct registry_job **out, const struct registry_list *l
 /* Returns true if the job's process still runs. */
 int registry_is_alive(const struct registry_job *j);
 
+/* Returns a name for where a pid means something: this machine, and the PID namespace. The caller
+ * frees it. */
+char *registry_place(void);
+/* Returns the start time of this process in clock ticks since boot; 0: unknown. */
+uint64_t registry_own_start(void);
+
 json_t *registry_json(const struct registry_job *j);

@@ -350,6 +350,7 @@ static const struct opt options[] = {
     FEATURE(metrics),
     FEATURE(events),
     FEATURE(report),
+    FEATURE(run_log),
     FEATURE(baseline),
     OPT_FLAG(0, "no-pty", "make the ranks' stdout a pipe, not a pty", T, spec.node.no_pty),
     OPT_FLAG('q', "quiet", "do not report a failure", T, quiet),

@@ -40,6 +40,7 @@ class Runner:
         self.cwd = cwd
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMIX_", "DROVER_", "MAKE"))}
         self.env[MARK] = self.mark
+        self.env["XDG_STATE_HOME"] = str(cwd.parent / f"state-{self.mark}")  # not the logs of this user's own runs
         if "san-" in BUILD.name:  # libpmix 4.2 forgets a little of each start and request
             (cwd / "lsan.txt").write_text("leak:PMIx_server_init\nleak:pmix_server_message_handler\n")
             self.env["ASAN_OPTIONS"] = "fast_unwind_on_malloc=0"  # else the stack ends inside libpmix

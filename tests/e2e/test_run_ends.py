@@ -52,7 +52,8 @@ def test_the_first_failure_ends_the_job_at_once_with_its_status(drover):
     lines = done.stderr.splitlines()
     assert lines[0] == "last words"
     assert re.fullmatch(r"drover run: rank 2 on \S+ exited with status 7 after \d+\.\d s", lines[1])
-    assert lines[2:] == ["  its last lines:", "    last words"]
+    assert lines[2:4] == ["  its last lines:", "    last words"]
+    assert len(lines) == 5 and re.fullmatch(r"  try: drover runs show drover-\d+-[0-9a-f]{8}", lines[4])
     drover.nothing_left()
 
 

@@ -220,7 +220,7 @@ def test_the_users_error_file_has_the_first_failure(drover, tmp_path, command):
     done = drover.run(*command, "2", "t.py", "never", env={"TORCHELASTIC_ERROR_FILE": str(file)})
     assert done.returncode == 1
     assert json.loads(file.read_text())["message"]["message"] == "RuntimeError: bad"
-    assert done.stderr.endswith("  cause: RuntimeError: bad (ValueError: worse)\n"), done.stderr
+    assert "  cause: RuntimeError: bad (ValueError: worse)\n  try: drover runs show " in done.stderr
     done = drover.run(*command, "2", "t.py", "never", env={"TORCHELASTIC_ERROR_FILE": str(tmp_path / "none/file")})
     assert done.returncode == 1 and f"TORCHELASTIC_ERROR_FILE '{tmp_path}/none/file': No such file" in done.stderr
 

@@ -11,12 +11,14 @@
  * nodes that `preflight` measures, which forks, and so precedes all threads. `mismatch` reads where
  * the ranks are before others do anything, and `events` records what the others report. `usage`
  * knows the GPUs that `metrics` and `idle` look at, and `events` and `report` contain what it has
- * found. `hang` needs to know if there are limits of `sections`. `redirect` writes a line before
- * the console asks if the line is shown, too. `metrics` may wait when all others have finished. */
+ * found. `run_log` stores what the others report. `hang` needs to know if there are limits of
+ * `sections`. `redirect` writes a line before the console asks if the line is shown, too. `metrics`
+ * may wait when all others have finished. */
 static const struct feature *const rows[] = {
-    &feature_spares,   &feature_preflight, &feature_mismatch,   &feature_usage,    &feature_events,
-    &feature_finite,   &feature_budget,    &feature_baseline,   &feature_idle,     &feature_report,
-    &feature_sections, &feature_hang,      &feature_stragglers, &feature_redirect, &feature_metrics,
+    &feature_spares,     &feature_preflight, &feature_mismatch, &feature_usage,
+    &feature_events,     &feature_finite,    &feature_budget,   &feature_baseline,
+    &feature_idle,       &feature_report,    &feature_sections, &feature_hang,
+    &feature_stragglers, &feature_redirect,  &feature_run_log,  &feature_metrics,
 };
 
 /* Calls the function `fn` of each feature that has a state and this function. */

@@ -11,12 +11,13 @@
 #include "common/opt.h"
 #include "common/strbuf.h"
 #include "launcher/engine/launch.h"
+#include "launcher/jobs/line_log.h"
 #include "launcher/limits/job_clock.h"
 #include "launcher/watch/job_monitor.h"
 #include "launcher/watch/section_limits.h"
 
 enum {
-    FEATURES_MAX = 16,
+    FEATURES_MAX = 24,
     FEATURE_OPTIONS_MAX = 7,
     FEATURE_HOSTS_MAX = 1 << 20,
     FEATURE_TIME_MAX_S = 1000000 /* of durations */
@@ -51,6 +52,10 @@ struct feature_settings {
         bool full; /* the job begins with an all-reduce over its nodes */
         bool off;  /* the nodes are not checked before the job starts */
     } preflight;
+    struct {
+        const char *name; /* of the run */
+        bool off;         /* it has no log */
+    } run_log;
     struct {
         struct feature_redirect_map redirects, tee; /* only to files; also to the console */
         const char *dir;                            /* NULL: a new directory in /tmp */
@@ -111,8 +116,9 @@ struct feature_run {
     /* What features tell each other */
     struct job_clock *clock;  /* from budget */
     struct job_monitor *gpus; /* from usage: of the attempt; NULL: no GPUs on this machine */
-    json_t *failed_gpu;  /* from usage: of the first failed rank (failed_gpu_json()), or NULL */
-    struct strbuf usage; /* from usage: what the job has used, when it is over */
+    json_t *failed_gpu;     /* from usage: of the first failed rank (failed_gpu_json()), or NULL */
+    struct strbuf usage;    /* from usage: what the job has used, when it is over */
+    struct line_log *lines; /* from events: of the attempt; NULL: none has written any */
     struct feature_hang *hang; /* for feature_hang_report() */
     void *state[FEATURES_MAX]; /* by row; NULL: the options do not ask for it */
     uv_timer_t timer[FEATURES_MAX];
@@ -156,8 +162,8 @@ struct feature {
 
 extern const struct feature feature_baseline, feature_budget, feature_events, feature_finite,
     feature_hang, feature_idle, feature_metrics, feature_mismatch, feature_preflight,
-    feature_redirect, feature_report, feature_sections, feature_spares, feature_stragglers,
-    feature_usage;
+    feature_redirect, feature_report, feature_run_log, feature_sections, feature_spares,
+    feature_stragglers, feature_usage;
 
 /* ---- what the session does ------------------------------------------------------------------ */
 

@@ -30,12 +30,13 @@ struct events {
 
 static void emit(const struct events *m, const char *event, json_t *fields)
 {
-    job_events_write(m->file, event, m->job_id, fields);
+    feature_record(m->run, event, fields);
 }
 
 static void record(void *state, const char *event, json_t *fields)
 {
-    emit(state, event, json_incref(fields));
+    const struct events *m = state;
+    job_events_write(m->file, event, m->job_id, json_incref(fields));
 }
 
 /* Returns a rank's number in the whole job. The present job may be only an external part of it. */
@@ -126,6 +127,7 @@ static bool has_line_log(struct events *m, int rank)
         line_log_make(&m->line_log, registry_lines(m->entry), m->run->plan->world_size, &e) < 0)
         log_info("'drover logs' does not show this job: %s", e.text);
     m->no_line_log = !m->line_log;
+    m->run->lines = m->line_log;
     return m->line_log && rank < line_log_ranks(m->line_log);
 }
 
@@ -152,17 +154,14 @@ static void on_partial_line(void *arg, int rank, enum launch_stream from, const 
 static void on_rank_started(void *arg, int rank, pid_t pid)
 {
     struct events *m = arg;
-    if (m->file)
-        emit(m, "started",
-             json_pack("{s:i, s:o, s:i}", "rank", number_of(m, rank), "node", node_of(m, rank),
-                       "pid", (int)pid));
+    emit(m, "started",
+         json_pack("{s:i, s:o, s:i}", "rank", number_of(m, rank), "node", node_of(m, rank), "pid",
+                   (int)pid));
 }
 
 static void on_rank_ended(void *arg, const struct rank_end *r)
 {
     struct events *m = arg;
-    if (!m->file)
-        return;
     json_t *j = json_pack("{s:i, s:o, s:i, s:o, s:b, s:I, s:f}", "rank", number_of(m, r->rank),
                           "node", node_of(m, r->rank), "status", job_rank_status(r), "signal",
                           signal_name(r->signal), "told_to_stop", r->told_to_stop, "ms",
@@ -190,10 +189,9 @@ static void attach(void *state)
     free(m->job_id);
     m->counts = xcalloc((size_t)p->world_size, sizeof *m->counts);
     m->job_id = xstrdup(p->job_id);
-    if (m->file) {
-        emit_plan(m);
+    emit_plan(m);
+    if (m->file)
         uv_timer_start(m->timer, on_timer, COUNT_INTERVAL_MS, COUNT_INTERVAL_MS);
-    }
     if (!m->entry)
         register_job(m);
 }
@@ -201,9 +199,8 @@ static void attach(void *state)
 static void ended(void *state, const struct job_end *end, int status)
 {
     struct events *m = state;
-    if (!m->file)
-        return;
-    emit_counts(m);
+    if (m->file)
+        emit_counts(m);
     json_t *failed =
         end->first_failed < 0 ? json_null() : json_integer(number_of(m, end->first_failed));
     emit(m, "ended",

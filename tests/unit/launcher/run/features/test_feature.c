@@ -48,7 +48,9 @@ TEST(only_a_job_that_hangs_may_be_restarted)
 
 TEST(a_feature_that_needs_reports_asks_for_them)
 {
-    struct feature_settings none = {0}, baseline = {.baseline = {.name = "a"}}, slow = {0};
+    struct feature_settings none = {.run_log = {.off = true}}, baseline = none, slow = none,
+                            log = {0};
+    baseline.baseline.name = "a";
     struct launch_spec spec = {0};
     CHECK_INT(feature_check(&none, &spec, NULL), 0);
     CHECK(!spec.node.reports && spec.preflight);
@@ -57,6 +59,9 @@ TEST(a_feature_that_needs_reports_asks_for_them)
     spec.node.reports = false;
     slow.stragglers = true;
     CHECK_INT(feature_check(&slow, &spec, NULL), 0);
+    CHECK(spec.node.reports);
+    spec.node.reports = false;
+    CHECK_INT(feature_check(&log, &spec, NULL), 0);
     CHECK(spec.node.reports);
 }
 
