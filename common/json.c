@@ -36,13 +36,6 @@ static int get_member(const json_t **out, const json_t *obj, const char *key, un
     return 0;
 }
 
-static int require(const json_t *obj, const char *key, struct err *e)
-{
-    const json_t *v;
-    int rc = get_member(&v, obj, key, UINT_MAX, NULL, e);
-    return rc < 0 || v ? rc : err_set(e, -EINVAL, "'%s' is missing", key);
-}
-
 int json_optional_int(int64_t *out, const json_t *obj, const char *key, struct err *e)
 {
     const json_t *v;

@@ -21,7 +21,6 @@ enum {
     DAY_MS = 24 * 3600000 /* of which an int holds 24 */
 };
 
-AUTO_DEFINE(dir, DIR *, closedir)
 
 /* ---- the list ------------------------------------------------------------------------------- */
 
