@@ -335,7 +335,8 @@ static int run_best(char **words, void *into, struct err *e)
     if (rc < 0)
         return rc;
     if (best < 0)
-        return err_set(e, -ENODATA, "sweep '%s': no trial has a value yet", name);
+        return err_set(e, -ENODATA, "sweep '%s': no trial has a value yet%s", name,
+                       v->spec->outcomes.count > 0 ? " that satisfies outcome_constraints" : "");
     const struct run_message_opts m = {v->spec, v->dir->name, v->dir->path, "."};
     AUTO(strbuf) struct strbuf b = {0};
     if (o->command || o->json)

@@ -317,6 +317,8 @@ void sweep_print_trial(struct strbuf *out, const struct sweep_columns *c, const 
     const char *error = text_at(c, t->error), *why = text_at(c, t->why);
     enum stop_reason reason = stop_reason_parse(why);
     strbuf_printf(out, "trial %zu  %s", trial, trial_state_name(t->state));
+    if (trial_is_ended(t->state) && trial_has_signal(t->state) && !sweep_columns_feasible(c, trial))
+        strbuf_puts(out, ", infeasible");
     if (!isnan(score))
         strbuf_printf(out, "  %s %.6g", spec->metrics[0].name ? spec->metrics[0].name : "value",
                       score);
@@ -413,7 +415,10 @@ static void add_row(struct strbuf *out, const struct sweep_columns *c, size_t tr
         else if (m)
             number_format(out, m->last);
     }
-    strbuf_printf(out, ",%zu,", own ? own->curve.count : 0);
+    strbuf_printf(out, ",%zu%s,", own ? own->curve.count : 0,
+                  c->spec->outcomes.count == 0       ? ""
+                  : sweep_columns_feasible(c, trial) ? ",true"
+                                                     : ",false");
     number_format(out, t->seconds);
     const int texts[] = {t->node, t->why, t->error};
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
@@ -442,7 +447,8 @@ void sweep_print_csv(FILE *out, const struct sweep_columns *c)
         strbuf_putc(&b, ',');
         add_field(&b, text_at(c, names[i]));
     }
-    strbuf_puts(&b, ",steps,seconds,node,why,error");
+    strbuf_printf(&b, ",steps%s,seconds,node,why,error",
+                  c->spec->outcomes.count > 0 ? ",feasible" : "");
     for (size_t i = 0; i < c->param_count; i++) {
         strbuf_putc(&b, ',');
         add_field(&b, c->params[i].name);

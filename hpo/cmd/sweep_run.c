@@ -258,6 +258,8 @@ static void print_result(const struct sweep_reader *v, const struct run_message_
     strbuf_putc(&b, '\n');
     if (best >= 0)
         sweep_print_best(&b, m, v->columns, (size_t)best);
+    else if (v->spec->outcomes.count > 0)
+        strbuf_puts(&b, "best: none, since no trial satisfies outcome_constraints\n");
     fputs(strbuf_str(&b), stdout);
 }
 

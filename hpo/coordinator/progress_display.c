@@ -72,7 +72,8 @@ static void add_ended(struct progress_display *s, const struct trial *t)
 {
     double v = trial_value(t, s->opts.spec->value_last);
     add(&s->ended, t->id);
-    if (!trial_has_signal(t->state) || isnan(v))
+    if (!trial_has_signal(t->state) || isnan(v) ||
+        !outcome_feasible(&s->opts.spec->outcomes, t->metrics))
         return;
     s->curve = xgrow(s->curve, s->curve_count, sizeof *s->curve);
     double before = s->curve_count ? s->curve[s->curve_count - 1] : v;
@@ -296,6 +297,7 @@ static struct progress_frame_trial shown_trial(const struct progress_display *s,
     const struct trial *t = scheduler_view(s->view.sched).trials[id];
     const struct trial_curve *c = &t->curve;
     bool ended = trial_is_ended(t->state), reported = c->count > 0;
+    bool feasible = outcome_feasible(&s->opts.spec->outcomes, t->metrics);
     double step = reported ? c->points[c->count - 1].step : (double)NAN;
     double last = reported ? c->points[c->count - 1].value : (double)NAN;
     /* The time of records is the wall clock's, or later. */
@@ -304,7 +306,9 @@ static struct progress_frame_trial shown_trial(const struct progress_display *s,
     return (struct progress_frame_trial){
         .id = id,
         .state = trial_state_name(t->state),
-        .reason = t->error ? t->error : trial_stop_word(t),
+        .reason = t->error                                           ? t->error
+                  : ended && trial_has_signal(t->state) && !feasible ? "infeasible"
+                                                                     : trial_stop_word(t),
         .params = t->params,
         .step = step,
         .value = ended ? trial_value(t, s->opts.spec->value_last) : last,

@@ -170,6 +170,13 @@ void progress_text_awaited(struct strbuf *out, const json_t *workers, int64_t no
         out, seconds_until(json_object_get(json_array_get(workers, 0), "lost_ms"), now_ms));
 }
 
+bool progress_text_infeasible(const json_t *trial)
+{
+    const char *state = text_of(trial, "state");
+    return json_is_false(json_object_get(trial, "feasible")) &&
+           (strcmp(state, "done") == 0 || strcmp(state, "pruned") == 0);
+}
+
 void progress_text_ended(struct strbuf *out, const json_t *trial, const char *metric, bool new_best)
 {
     size_t start = out->len;
@@ -181,6 +188,8 @@ void progress_text_ended(struct strbuf *out, const json_t *trial, const char *me
     progress_text_seconds(out, json_number_value(json_object_get(trial, "seconds")));
     if (new_best)
         strbuf_puts(out, "  best so far");
+    if (progress_text_infeasible(trial))
+        strbuf_puts(out, "  infeasible");
     if (*text_of(trial, "error"))
         strbuf_printf(out, "  (%s)", text_of(trial, "error"));
     end_line(out, start, LINE_MAX_SHOWN);
@@ -280,7 +289,7 @@ struct entry {
     const json_t *trial;
     double value;
     size_t order;
-    bool maximize, front;
+    bool maximize, front, infeasible;
 };
 
 static int better_first(const void *a, const void *b)
@@ -290,6 +299,8 @@ static int better_first(const void *a, const void *b)
         return x->front ? -1 : 1;
     if (isnan(x->value) != isnan(y->value))
         return isnan(x->value) ? 1 : -1;
+    if (x->infeasible != y->infeasible)
+        return x->infeasible ? 1 : -1;
     if (!isnan(x->value) && x->value != y->value)
         return (x->value < y->value) == x->maximize ? 1 : -1;
     return x->order < y->order ? -1 : 1;
@@ -340,7 +351,8 @@ static char *cell(const struct entry *row, size_t rank, size_t column, char *con
     else if (column == 1)
         strbuf_printf(&b, "%d", id_of(row->trial));
     else if (column == 2)
-        strbuf_puts(&b, text_of(row->trial, "state"));
+        strbuf_printf(&b, "%s%s", text_of(row->trial, "state"),
+                      progress_text_infeasible(row->trial) ? ", infeasible" : "");
     else if (column == 3 && !isnan(row->value))
         strbuf_printf(&b, "%.6g", row->value);
     else if (is_metric && (column == 3 || !metric))
@@ -406,7 +418,9 @@ void progress_text_table(struct strbuf *out, const json_t *trials, const struct 
     AUTO(free) struct entry *rows = xcalloc(n, sizeof *rows);
     for (size_t i = 0; i < n; i++) {
         const json_t *t = json_array_get(trials, i);
-        rows[i] = (struct entry){t, value_of(t), i, spec->metrics[0].maximize, false};
+        rows[i] = (struct entry){t,     value_of(t),
+                                 i,     spec->metrics[0].maximize,
+                                 false, json_is_false(json_object_get(t, "feasible"))};
         for (size_t k = 0; k < json_array_size(front) && !rows[i].front; k++)
             rows[i].front = json_integer_value(json_array_get(front, k)) == id_of(t);
     }

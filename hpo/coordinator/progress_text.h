@@ -24,6 +24,9 @@ void progress_text_awaited(struct strbuf *out, const json_t *workers, int64_t no
 void progress_text_ended(struct strbuf *out, const json_t *trial, const char *metric,
                          bool new_best);
 
+/* Returns true if the trial has ended with a value and does not satisfy the outcome constraints. */
+bool progress_text_infeasible(const json_t *trial);
+
 struct progress_text_metric {         /* a metric that a trial did not report */
     const struct spec_metric *metric; /* as in the sweep file */
     bool listed;                      /* it is one of several, in `metrics` */

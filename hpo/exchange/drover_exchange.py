@@ -49,7 +49,7 @@ class Refused(Exception):
 
 
 def trial_facts(trial):
-    return {key: trial[key] for key in ("id", "state", "node", "seconds", "steps", "error", "why") if trial.get(key) is not None}
+    return {key: trial[key] for key in ("id", "state", "feasible", "node", "seconds", "steps", "error", "why") if trial.get(key) is not None}
 
 
 def moment(ms):
@@ -77,6 +77,7 @@ def write_parquet(target, header, trials):
         row = {"trial": t["id"], "state": t["state"], "value": t["value"]}
         row.update({f"metric.{name}": number(value) for name, value in t["metrics"].items()})
         row.update({f"param.{name}": plain(value) for name, value in flat(t["params"], header).items()})
+        row.update({"feasible": t["feasible"]} if "feasible" in t else {})
         row.update({"steps": t["steps"], "seconds": t["seconds"], "node": t["node"], "why": t.get("why"), "error": t.get("error")})
         row.update({key[:-3]: moment(t.get(key)) for key in ("created_ms", "leased_ms", "ended_ms")})
         row["curves"] = json.dumps(t["curves"])
@@ -219,6 +220,13 @@ def optuna_distribution(optuna, param, values):
     return d.FloatDistribution(low, high, log=param["log"], step=step if on_grid else None)
 
 
+def excesses(header, trial):
+    """Optuna's form of constraints: 0 or less is feasible. A metric that is missing or not finite satisfies none."""
+    values = [number(trial["metrics"].get(c["metric"], math.nan)) for c in header["outcome_constraints"]]
+    return [max(v - c.get("max", math.inf), c.get("min", -math.inf) - v) if math.isfinite(v) else sys.float_info.max
+            for v, c in zip(values, header["outcome_constraints"])]
+
+
 def write_optuna(target, header, trials):
     if os.path.lexists(target):
         raise Refused("the file exists", "another name; a study is written into a new file")
@@ -242,7 +250,8 @@ def write_optuna(target, header, trials):
         new = optuna.trial.create_trial(
             state=optuna.trial.TrialState[state], values=values if whole and state in ("COMPLETE", "PRUNED") else None, params=params,
             distributions={name: distributions[name] for name in params}, user_attrs={"error": t["error"]} if t.get("error") else {},
-            intermediate_values={math.floor(number(step)): number(value) for step, value in curve})
+            intermediate_values={math.floor(number(step)): number(value) for step, value in curve},
+            system_attrs={"constraints": excesses(header, t)} if state == "COMPLETE" and header.get("outcome_constraints") else {})
         begin, end = t.get("leased_ms") or t["created_ms"], t.get("ended_ms") or t["created_ms"]
         new.datetime_start = None if state == "WAITING" else datetime.fromtimestamp(begin / 1000)
         new.datetime_complete = datetime.fromtimestamp(end / 1000) if state in ("COMPLETE", "PRUNED", "FAIL") else None
@@ -437,9 +446,11 @@ OWN_FIRST, OWN_THEN = ["trial", "state", "value"], ["steps", "seconds", "node", 
 def own_roles(names):
     """The roles of the columns of drover's own table, or None if it is another one."""
     at = names.index("steps") if "steps" in names else 0
-    if names[:3] != OWN_FIRST or names[at:at + 5] != OWN_THEN:
+    bounded = names[at + 1:at + 2] == ["feasible"]  # the sweep has outcome constraints
+    if names[:3] != OWN_FIRST or names[at:at + 1] + names[at + 1 + bounded:at + 5 + bounded] != OWN_THEN:
         return None
-    return [None, "state", "value", *["metric"] * (at - 3), None, "seconds", None, None, "error", *["param"] * (len(names) - at - 5)]
+    return [None, "state", "value", *["metric"] * (at - 3), *[None] * (1 + bounded), "seconds", None, None, "error",
+            *["param"] * (len(names) - at - 5 - bounded)]
 
 
 def with_value(trial, metric, value):

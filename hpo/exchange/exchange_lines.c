@@ -8,6 +8,7 @@
 #include "common/number_format.h"
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
+#include "hpo/spec/spec_outcomes.h"
 
 /* ---- parameters ----------------------------------------------------------------------------- */
 
@@ -143,8 +144,9 @@ json_t *exchange_lines_header(const struct sweep_reader *v)
                                         v->spec->metrics[i].maximize ? "maximize" : "minimize"));
     for (size_t i = 0; i < v->columns->param_count; i++)
         json_array_append_new(params, param_json(v->spec, v->columns, i));
-    return json_pack("{s:s, s:s, s:o, s:o}", "name", v->dir->name, "method", v->spec->method->name,
-                     "metrics", metrics, "params", params);
+    return json_pack("{s:s, s:s, s:o, s:o, s:o*}", "name", v->dir->name, "method",
+                     v->spec->method->name, "metrics", metrics, "params", params,
+                     "outcome_constraints", spec_outcomes_json(&v->spec->outcomes));
 }
 
 int exchange_lines_write(FILE *out, const struct sweep_columns *c)

@@ -27,3 +27,47 @@ double acquisition_log_ei(double best, double mean, double sd, double slope[2])
     slope[1] = (1 - z * by_z) / sd;
     return log_h + log(sd);
 }
+
+/* Returns ln Phi(z), and sets `*slope` to its derivative, phi / Phi. */
+static double log_phi_below(double z, double *slope)
+{
+    static const double log_sqrt_2pi = 0.91893853320467274178;
+    double log_density = -z * z / 2 - log_sqrt_2pi, value = 0;
+    if (z > -6) {
+        value = log(erfc(-z * M_SQRT1_2) / 2);
+    } else { /* Mills' ratio, as above */
+        double k = 0;
+        for (int i = FRACTION; i > 0; i--)
+            k = i / (k - z);
+        value = log_density - log(k - z);
+    }
+    *slope = exp(log_density - value);
+    return value;
+}
+
+/* By symmetry the tail with more of the two bounds' mass is taken: with a = (low - mean) / sd and b
+ * = (high - mean) / sd, a + b <= 0 after a change of sign, ln (Phi(b) - Phi(a)) = ln Phi(b) + ln (1
+ * - Phi(a) / Phi(b)). */
+double acquisition_log_within(double low, double high, double mean, double sd, double slope[2])
+{
+    double a = (low - mean) / sd, b = (high - mean) / sd, by_a = 0, by_b = 0, sign = 1;
+    if (a + b > 0) {
+        double swap = a;
+        a = -b;
+        b = -swap;
+        sign = -1;
+    }
+    double value = log_phi_below(b, &by_b);
+    if (isfinite(a)) {
+        /* 1 - exp(-gap), which is above 0 even if both bounds are equal */
+        double gap = fmax(value - log_phi_below(a, &by_a), 1e-12), rest = -expm1(-gap);
+        by_b /= rest;
+        by_a *= exp(-gap) / rest;
+        value += log(rest);
+    } else {
+        a = 0; /* its slope is 0 */
+    }
+    slope[0] = -sign * (by_b - by_a) / sd;
+    slope[1] = -(by_b * b - by_a * a) / sd;
+    return value;
+}

@@ -106,7 +106,9 @@ bool sweep_columns_maximizes(const struct sweep_columns *c, const char *metric);
 /* Returns the trial's value of the sweep's metric: the best or the last one, as the sweep file
  * says. Returns NAN if there is none. */
 double sweep_columns_score(const struct sweep_columns *c, size_t trial);
-/* Returns the trial with the best value, or -1. Failed trials do not count. */
+/* Returns true if the trial satisfies the outcome constraints, as far as it has reported. */
+bool sweep_columns_feasible(const struct sweep_columns *c, size_t trial);
+/* Returns the trial with the best value, or -1. Failed and infeasible trials do not count. */
 int sweep_columns_best(const struct sweep_columns *c);
 
 /* Return the parameters of a trial, and the trial as scheduler_trial_json() does. Both are new

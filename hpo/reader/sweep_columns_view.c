@@ -47,7 +47,7 @@ int sweep_columns_best(const struct sweep_columns *c)
     for (size_t i = 0; i < c->count; i++) {
         double v = trial_has_signal(c->trials[i].state) ? sweep_columns_score(c, i) : (double)NAN;
         bool better = c->spec->metrics[0].maximize ? v > best_value : v < best_value;
-        if (!isnan(v) && (best < 0 || better)) {
+        if (!isnan(v) && (best < 0 || better) && sweep_columns_feasible(c, i)) {
             best = (int)i;
             best_value = v;
         }
@@ -107,6 +107,14 @@ static json_t *metrics_json(const struct sweep_columns *c, const struct columns_
     return o;
 }
 
+bool sweep_columns_feasible(const struct sweep_columns *c, size_t trial)
+{
+    AUTO(json) json_t *metrics = NULL;
+    if (c->spec->outcomes.count > 0)
+        metrics = metrics_json(c, &c->trials[trial]);
+    return outcome_feasible(&c->spec->outcomes, metrics);
+}
+
 json_t *sweep_columns_trial_json(const struct sweep_columns *c, size_t trial)
 {
     const struct columns_trial *t = &c->trials[trial];
@@ -118,6 +126,8 @@ json_t *sweep_columns_trial_json(const struct sweep_columns *c, size_t trial)
         isnan(score) ? json_null() : json_real(score), "steps",
         (json_int_t)(m ? m->curve.count : 0), "node", text_table_at(&c->texts, t->node), "seconds",
         t->seconds, "lease", (json_int_t)t->lease, "metrics", metrics_json(c, t));
+    if (c->spec->outcomes.count > 0)
+        json_object_set_new(o, "feasible", json_boolean(sweep_columns_feasible(c, trial)));
     if (t->error >= 0)
         json_object_set_new(o, "error", json_string(text_table_at(&c->texts, t->error)));
     if (t->why >= 0)

@@ -16,12 +16,15 @@ static const double decides = 0.5, few = 0.1; /* shares */
 
 struct scored {
     double key; /* the smallest is the best */
+    bool infeasible;
     int trial;
 };
 
 static int by_key(const void *a, const void *b)
 {
     const struct scored *p = a, *q = b;
+    if (p->infeasible != q->infeasible)
+        return p->infeasible ? 1 : -1;
     return p->key < q->key   ? -1
            : p->key > q->key ? 1
                              : (p->trial > q->trial) - (p->trial < q->trial);
@@ -34,7 +37,8 @@ int *sweep_insight_order(const struct sweep_columns *c, size_t *count)
     for (size_t i = 0; i < c->count; i++) {
         double v = sweep_columns_score(c, i);
         if (isfinite(v) && trial_has_signal(c->trials[i].state))
-            all[n++] = (struct scored){c->spec->metrics[0].maximize ? -v : v, (int)i};
+            all[n++] = (struct scored){c->spec->metrics[0].maximize ? -v : v,
+                                       !sweep_columns_feasible(c, i), (int)i};
     }
     qsort(all, n, sizeof *all, by_key);
     int *order = xcalloc(n + 1, sizeof *order);
@@ -299,7 +303,12 @@ char **sweep_insight(const struct sweep_columns *c, const json_t *importance, in
     char **out = NULL, *all[5] = {NULL};
     size_t n;
     AUTO(free) int *order = sweep_insight_order(c, &n);
-    if (n > 0 && c->spec->metrics[0].name) {
+    bool any = n > 0 && c->spec->metrics[0].name;
+    while (n > 0 && !sweep_columns_feasible(c, (size_t)order[n - 1]))
+        n--;
+    if (any && n == 0)
+        all[0] = xstrdup("No trial satisfies the outcome constraints.");
+    else if (any) {
         all[0] = best_sentence(c, order, n);
         all[1] = gain_sentence(c, order[0]);
         all[2] = decides_sentence(c, importance, order, n);

@@ -49,7 +49,7 @@ void sweep_reader_close(struct sweep_reader *v)
 struct ranked {
     int id;
     double loss; /* NAN: no value */
-    bool front;
+    bool front, infeasible;
 };
 
 static int better_first(const void *a, const void *b)
@@ -59,6 +59,8 @@ static int better_first(const void *a, const void *b)
         return x->front ? -1 : 1;
     if (isnan(x->loss) != isnan(y->loss))
         return isnan(x->loss) ? 1 : -1;
+    if (x->infeasible != y->infeasible)
+        return x->infeasible ? 1 : -1;
     if (!isnan(x->loss) && x->loss != y->loss)
         return x->loss < y->loss ? -1 : 1;
     return x->id < y->id ? -1 : 1;
@@ -70,7 +72,8 @@ json_t *sweep_reader_top(const struct sweep_reader *v, const json_t *front, size
     AUTO(free) struct ranked *all = xcalloc(n + 1, sizeof *all);
     for (size_t i = 0; i < n; i++) {
         double score = sweep_columns_score(v->columns, i);
-        all[i] = (struct ranked){(int)i, v->spec->metrics[0].maximize ? -score : score, false};
+        all[i] = (struct ranked){(int)i, v->spec->metrics[0].maximize ? -score : score, false,
+                                 !sweep_columns_feasible(v->columns, i)};
     }
     for (size_t i = 0; i < json_array_size(front); i++)
         all[json_integer_value(json_array_get(front, i))].front = true;
@@ -270,7 +273,7 @@ json_t *sweep_reader_pareto(const struct sweep_reader *v)
     if (task.objective_count < 2)
         return NULL;
     struct trial_view all = sweep_columns_all(v->columns);
-    json_t *front = sweep_analysis_front(objectives, task.objective_count, &all);
+    json_t *front = sweep_analysis_front(&task, &all);
     sweep_columns_view_free(&all);
     return front;
 }

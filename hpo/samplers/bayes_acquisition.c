@@ -71,6 +71,31 @@ static void add_success_probability(const struct bayes_acquisition_target *t,
     }
 }
 
+/* Adds ln P of each bound to the values, and the derivatives to `slope` unless NULL. `buffer` is as
+ * for predict(). */
+static void add_feasibility(const struct bayes_acquisition_target *t,
+                            const struct kernel_points *at, double *value, double *slope,
+                            double *buffer)
+{
+    size_t cols = t->space->shape.cols;
+    for (const struct bayes_acquisition_bound *b = t->bounds; b < t->bounds + t->bound_count; b++) {
+        struct prediction p = predict(b->model, at, cols, slope, buffer);
+        for (size_t i = 0; i < at->n; i++) {
+            double by[2], sd = sqrt(p.var[i]);
+            value[i] += acquisition_log_within(b->low, b->high, p.mean[i], t->widen * sd, by);
+            by[1] *= t->widen / (2 * sd);
+            chain(slope, &p, i, cols, by);
+        }
+    }
+}
+
+double bayes_acquisition_log_feasible(const struct bayes_acquisition_target *t, const double *x)
+{
+    double value = 0, buffer[2];
+    add_feasibility(t, &(struct kernel_points){x, 1, 1}, &value, NULL, buffer);
+    return value;
+}
+
 void bayes_acquisition_target_at(const struct bayes_acquisition_target *t,
                                  const struct kernel_points *at, double *value, double *slope)
 {
@@ -82,7 +107,8 @@ void bayes_acquisition_target_at(const struct bayes_acquisition_target *t,
         second = predict(t->second, at, cols, slope, buffer + size);
     if (slope)
         memset(slope, 0, at->n * cols * sizeof *slope);
-    for (size_t i = 0; i < at->n; i++) {
+    memset(value, 0, at->n * sizeof *value);
+    for (size_t i = 0; i < at->n && !t->seek; i++) {
         double by[2], by2[4];
         if (t->second) {
             double sd[2] = {sqrt(first.var[i]), sqrt(second.var[i])};
@@ -97,6 +123,7 @@ void bayes_acquisition_target_at(const struct bayes_acquisition_target *t,
             chain(slope, &first, i, cols, by);
         }
     }
+    add_feasibility(t, at, value, slope, buffer);
     if (t->success)
         add_success_probability(t, at, value, slope);
 }

@@ -7,13 +7,22 @@
 #include "hpo/model/gp.h"
 #include "hpo/model/gp_classifier.h"
 #include "hpo/samplers/bayes_features.h"
+#include "hpo/trial/outcome.h"
 
-struct bayes_acquisition_target { /* the acquisition function, ln EI + ln P[success]; all pointers
-                                     are borrowed */
+struct bayes_acquisition_bound { /* a constraint on what a trial measures, on the model's scale */
+    struct gp *model;            /* borrowed */
+    double low, high;
+};
+
+struct bayes_acquisition_target { /* the acquisition function, ln EI + ln P[success] + the ln P of
+                                     each bound; all pointers are borrowed */
     const struct bayes_features *space;
     struct gp *value; /* the model of the objective */
-    double best;      /* the smallest value observed */
-    double widen;     /* factor by which the model's standard deviations are multiplied */
+    double best;      /* the smallest value observed, of a feasible trial */
+    bool seek;        /* no trial is feasible yet: the improvement does not count */
+    struct bayes_acquisition_bound bounds[OUTCOME_MAX];
+    size_t bound_count;
+    double widen; /* factor by which the model's standard deviations are multiplied */
     struct gp_classifier *success; /* NULL: no trial has failed */
     double success_min;            /* the least ln P[success] that a proposal should have */
 
@@ -28,6 +37,9 @@ struct bayes_acquisition_target { /* the acquisition function, ln EI + ln P[succ
  * columns in `slope` (n rows of cols; NULL: not needed). */
 void bayes_acquisition_target_at(const struct bayes_acquisition_target *t,
                                  const struct kernel_points *at, double *value, double *slope);
+
+/* Returns the sum of the ln P of the bounds at a point, given by its columns. */
+double bayes_acquisition_log_feasible(const struct bayes_acquisition_target *t, const double *x);
 
 struct bayes_acquisition {
     const struct bayes_acquisition_target *target;

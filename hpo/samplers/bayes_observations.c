@@ -14,12 +14,13 @@ void bayes_observations_free(struct bayes_observations *p)
 {
     if (!p)
         return;
-    for (size_t g = 0; g < p->task->objective_count; g++)
+    for (size_t g = 0; g < p->lists; g++)
         bayes_model_data_free(&p->data[g]);
     bayes_model_data_free(&p->ends);
     free(p->data);
     free(p->u);
     free(p->ids);
+    free(p->feasible);
     free(p->pending);
     free(p->taken);
     free(p->trial_rows);
@@ -90,11 +91,29 @@ static void add(struct bayes_observations *p, int id, double var)
     if (n == p->id_cap) {
         p->id_cap = p->id_cap ? 2 * p->id_cap : 64;
         p->ids = xrealloc(p->ids, p->id_cap, sizeof *p->ids);
+        p->feasible = xrealloc(p->feasible, p->id_cap, sizeof *p->feasible);
     }
     p->ids[n] = id;
+    p->feasible[n] = !p->task->outcomes || p->task->outcomes->count == 0;
     for (size_t g = 0; g < p->task->objective_count; g++)
         bayes_model_data_add(&p->data[g], p->space->shape.cols, p->one.x, p->one.y[g],
                              g == 0 ? var : 0);
+}
+
+/* Adds what a trial has measured to the lists of the outcome constraints. `metrics` are those of
+ * the certain observation that was added last. */
+static void add_outcomes(struct bayes_observations *p, const json_t *metrics)
+{
+    size_t objectives = p->task->objective_count;
+    for (size_t g = objectives; g < p->lists; g++) {
+        const struct outcome_bound *b = &p->task->outcomes->at[g - objectives];
+        double v = NAN;
+        (void)json_as_number(&v, json_object_get(metrics, b->metric)); /* it stays NAN */
+        if (isfinite(v))
+            bayes_model_data_add(&p->data[g], p->space->shape.cols, p->one.x,
+                                 isinf(b->max) ? -v : v, 0);
+    }
+    p->feasible[p->certain++] = outcome_feasible(p->task->outcomes, metrics);
 }
 
 /* Adds an observation of another sweep. It is not a trial of this sweep, but as certain as its
@@ -113,7 +132,7 @@ static void add_warm_start(struct bayes_observations *p, const json_t *one)
         return;
     bayes_model_data_add(&p->ends, p->space->shape.cols, p->one.x, 1, 0);
     add(p, -1, 0);
-    p->certain++;
+    add_outcomes(p, values);
 }
 
 /* Adds the end of a trial as a success or a failure, and its values if it is done. */
@@ -131,7 +150,7 @@ static void add_end(struct bayes_observations *p, const struct trial *t)
     if (!has_values || t->state == TRIAL_PRUNED)
         return;
     add(p, t->id, 0);
-    p->certain++;
+    add_outcomes(p, t->metrics);
 }
 
 static int by_end(const void *a, const void *b)
@@ -196,7 +215,8 @@ struct bayes_observations *bayes_observations_new(const struct sampler_task *tas
     struct bayes_observations *p = xzalloc(sizeof *p);
     p->task = task;
     p->space = space;
-    p->data = xcalloc(task->objective_count, sizeof *p->data);
+    p->lists = task->objective_count + (task->outcomes ? task->outcomes->count : 0);
+    p->data = xcalloc(p->lists, sizeof *p->data);
     p->one.u = xcalloc(space->dims + space->shape.cols + task->objective_count, sizeof *p->one.u);
     p->one.x = p->one.u + space->dims;
     p->one.y = p->one.x + space->shape.cols;
@@ -215,16 +235,21 @@ void bayes_observations_update(struct bayes_observations *p, const struct trial_
     add_forecasts(p, view);
 }
 
+static bool is_better(const struct bayes_observations *p, const double *y, size_t a, size_t b)
+{
+    return p->feasible[a] != p->feasible[b] ? p->feasible[a] : y[a] < y[b];
+}
+
 size_t bayes_observations_best(const struct bayes_observations *p, size_t objective, size_t most,
                                size_t *out)
 {
     const struct bayes_data *d = &p->data[objective];
     size_t n = 0;
     for (size_t i = 0; i < (p->certain ? p->certain : d->n); i++) {
-        if (n == most && !(d->y[i] < d->y[out[n - 1]]))
+        if (n == most && !is_better(p, d->y, i, out[n - 1]))
             continue;
         size_t at = n < most ? n++ : n - 1;
-        for (; at > 0 && d->y[i] < d->y[out[at - 1]]; at--)
+        for (; at > 0 && is_better(p, d->y, i, out[at - 1]); at--)
             out[at] = out[at - 1];
         out[at] = i;
     }

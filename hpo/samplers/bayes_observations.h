@@ -16,6 +16,10 @@ struct bayes_observations { /* only bayes_observations.c changes the fields */
      * ends. Last it has the forecasts that the last update made: of trials that were stopped early,
      * and of those that have reported values and have not ended. */
     struct bayes_data *data;
+    /* Then one list per outcome constraint, of the trials that are done and have its metric. Their
+     * observations are certain. The values are negated if the constraint has no `max`. */
+    size_t lists;
+    bool *feasible; /* of each observation of the first lists; a forecast never is */
     size_t certain; /* number of observations before the forecasts */
     double *u;      /* the points of the observations: rows of dims */
     size_t u_cap;
@@ -56,7 +60,8 @@ AUTO_DEFINE(bayes_observations, struct bayes_observations *, bayes_observations_
 void bayes_observations_update(struct bayes_observations *p, const struct trial_view *view);
 
 /* Writes to `out` the numbers of the best observations of an objective, best first, at most `most`.
- * Forecasts count only if there is no certain observation. Returns how many were written. */
+ * Those that are not feasible come last. Forecasts count only if there is no certain observation.
+ * Returns how many were written. */
 size_t bayes_observations_best(const struct bayes_observations *p, size_t objective, size_t most,
                                size_t *out);
 

@@ -46,6 +46,7 @@ void sampler_task_of_spec(struct sampler_task *task, struct sampler_objective *o
         .repeats = s->repeats,
         .objectives = objectives,
         .objective_count = (size_t)s->metric_count,
+        .outcomes = &s->outcomes,
         .max_iter = stopper_max_iter(stopper),
         .budget = s->run_cap,
         .batch = s->parallel,

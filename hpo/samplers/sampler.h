@@ -33,6 +33,7 @@ struct sampler_task { /* what to search; all pointers are borrowed and must outl
      * last value in the trial's `metrics` counts. */
     const struct sampler_objective *objectives;
     size_t objective_count;
+    const struct outcomes *outcomes; /* NULL: no constraints on what trials measure */
     int max_iter; /* the step at which a complete trial ends, for forecasts; 0: not known */
     /* hints: number of trials; number of trials at the same time; 0: not known */
     int budget, batch;

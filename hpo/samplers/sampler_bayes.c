@@ -47,12 +47,17 @@ struct bayes {
     struct sampler *space_filling; /* proposes points before there is a model */
     struct bayes_features *space;  /* NULL: no parameter varies */
     struct bayes_observations *observations;
-    struct bayes_model **models; /* one per objective */
+    struct bayes_model **models; /* one per objective, then one per outcome constraint */
 };
 
 static size_t objective_count(const struct bayes *b)
 {
     return b->sampler->task.objective_count;
+}
+
+static size_t model_count(const struct bayes *b)
+{
+    return b->space ? b->observations->lists : 0;
 }
 
 /* Returns the number of observations that fill the space, which is at least one batch. */
@@ -70,8 +75,8 @@ static void *state_new(const struct sampler *s)
         return b;
     b->space = bayes_features_new(s->task.space);
     b->observations = bayes_observations_new(&s->task, b->space, first_trials(s));
-    b->models = xcalloc(objective_count(b), sizeof *b->models);
-    for (size_t g = 0; g < objective_count(b); g++)
+    b->models = xcalloc(model_count(b), sizeof *b->models);
+    for (size_t g = 0; g < model_count(b); g++)
         b->models[g] = bayes_model_new(&b->space->shape);
     return b;
 }
@@ -80,7 +85,7 @@ static void state_free(void *state)
 {
     struct bayes *b = state;
     sampler_free(b->space_filling);
-    for (size_t g = 0; b->space && g < objective_count(b); g++)
+    for (size_t g = 0; g < model_count(b); g++)
         bayes_model_free(b->models[g]);
     free(b->models);
     bayes_observations_free(b->observations);
@@ -127,15 +132,16 @@ static void add_fantasies(const struct bayes *b, struct bayes_model *m, double *
 
 struct acquisition { /* a target, and the objects that it borrows */
     struct bayes_acquisition_target target;
-    struct bayes_model *used[2];
-    size_t counts[2];  /* number of observations of each model, without fantasies */
-    double *values[2]; /* the fantasies of each model */
+    struct bayes_model *used[2 + OUTCOME_MAX];
+    size_t counts[2 + OUTCOME_MAX];  /* number of observations of each model, without fantasies */
+    double *values[2 + OUTCOME_MAX]; /* the fantasies of each model */
+    size_t used_count;
     double *front;
 };
 
 static void acquisition_release(struct acquisition *a)
 {
-    for (size_t i = 0; i < 2 && a->used[i]; i++) {
+    for (size_t i = 0; i < a->used_count; i++) {
         free(a->values[i]);
         gp_cut(a->used[i]->gp, a->counts[i]);
         gp_targets(a->used[i]->gp, a->used[i]->targets);
@@ -144,14 +150,15 @@ static void acquisition_release(struct acquisition *a)
     gp_classifier_free(a->target.success);
 }
 
-/* Updates the model of an objective and adds the fantasies. Returns its posterior, or NULL if there
- * is no model. `which` is its index in the arrays of `a`. */
-static struct gp *model_prepare(struct bayes *b, struct acquisition *a, size_t which,
-                                size_t objective)
+/* Updates a model and adds the fantasies. Returns its posterior, or NULL if there is no model. It
+ * is the next one in the arrays of `a`. */
+static struct gp *model_prepare(struct bayes *b, struct acquisition *a, size_t model)
 {
-    struct bayes_model *m = b->models[objective];
-    if (!bayes_model_update(m, &b->observations->data[objective], b->observations->certain))
+    struct bayes_model *m = b->models[model];
+    const struct bayes_data *d = &b->observations->data[model];
+    if (!bayes_model_update(m, d, model < objective_count(b) ? b->observations->certain : d->n))
         return NULL;
+    size_t which = a->used_count++;
     a->used[which] = m;
     a->counts[which] = m->gp->n;
     a->values[which] = xcalloc(fantasy_count(b) + 1, sizeof *a->values[which]);
@@ -165,26 +172,42 @@ static double transformed(const struct bayes *b, size_t objective, size_t i)
                                   b->observations->data[objective].y[i]);
 }
 
+/* Returns true if the bounds hold for fantasy i. The bounds' models are the last ones of `a`. */
+static bool fantasy_feasible(const struct acquisition *a, size_t i)
+{
+    size_t first = a->used_count - a->target.bound_count;
+    for (size_t k = 0; k < a->target.bound_count; k++) {
+        double value = a->values[first + k][i];
+        if (value < a->target.bounds[k].low || value > a->target.bounds[k].high)
+            return false;
+    }
+    return true;
+}
+
 /* Sets the target's Pareto set and reference point for two objectives. The values are transformed;
- * the set includes fantasies. */
+ * the set includes fantasies, and only what is feasible. */
 static void set_front(const struct bayes *b, struct acquisition *a, size_t first, size_t second)
 {
-    size_t n = b->observations->data[0].n, all = n + fantasy_count(b);
+    size_t n = b->observations->data[0].n, all = n + fantasy_count(b), count = 0;
     AUTO(free) double *y = xcalloc(2 * all, sizeof *y);
     AUTO(free) size_t *front = xcalloc(all, sizeof *front);
     for (size_t i = 0; i < n; i++) {
         y[2 * i] = transformed(b, first, i);
         y[2 * i + 1] = transformed(b, second, i);
     }
-    for (size_t i = n; i < all; i++)
+    pareto_reference(y, n, 2, a->target.ref);
+    for (size_t i = 0; i < all; i++) {
+        if (i < n ? !b->observations->feasible[i] : !fantasy_feasible(a, i - n))
+            continue;
         for (size_t k = 0; k < 2; k++)
-            y[2 * i + k] = a->values[k][i - n];
-    a->target.front_count = pareto_front(y, all, 2, front);
-    a->front = xcalloc(2 * a->target.front_count, sizeof *a->front);
+            y[2 * count + k] = i < n ? y[2 * i + k] : a->values[k][i - n];
+        count++;
+    }
+    a->target.front_count = pareto_front(y, count, 2, front);
+    a->front = xcalloc(2 * a->target.front_count + 1, sizeof *a->front);
     for (size_t i = 0; i < a->target.front_count; i++)
         memcpy(a->front + 2 * i, y + 2 * front[i], 2 * sizeof *y);
     a->target.front = a->front;
-    pareto_reference(y, n, 2, a->target.ref);
 }
 
 /* Returns the number of failures that the model could have foreseen: failures of trials that it
@@ -216,6 +239,33 @@ static void learn_failures(const struct bayes *b, struct acquisition *a)
         chance ? -INFINITY : log1p(-risk * pow(0.5, foreseeable_failures(b->observations)));
 }
 
+/* Returns true if there are constraints and no observation is known to satisfy them. */
+static bool seeks(const struct bayes *b)
+{
+    size_t best = 0;
+    return model_count(b) > objective_count(b) &&
+           (bayes_observations_best(b->observations, 0, 1, &best) == 0 ||
+            !b->observations->feasible[best]);
+}
+
+/* Adds the outcome constraints to the target. A metric that no trial has reported has no model. */
+static void add_bounds(struct bayes *b, struct acquisition *a)
+{
+    for (size_t g = objective_count(b); g < model_count(b); g++) {
+        const struct outcome_bound *from = &b->sampler->task.outcomes->at[g - objective_count(b)];
+        bool negated = isinf(from->max);
+        double low = negated ? (double)-INFINITY : from->min,
+               high = negated ? -from->min : from->max;
+        struct gp *model = b->observations->data[g].n < 2 ? NULL : model_prepare(b, a, g);
+        if (!model)
+            continue;
+        const struct output_transform *w = &b->models[g]->transform;
+        a->target.bounds[a->target.bound_count++] = (struct bayes_acquisition_bound){
+            model, isinf(low) ? low : output_transform_value(w, low),
+            output_transform_value(w, high)};
+    }
+}
+
 /* Prepares the target. Returns false if there is no model. */
 static bool acquisition_prepare(struct bayes *b, const struct trial_view *view,
                                 struct acquisition *a)
@@ -231,19 +281,23 @@ static bool acquisition_prepare(struct bayes *b, const struct trial_view *view,
     }
     a->target.space = b->space;
     a->target.widen = 1;
-    a->target.value = model_prepare(b, a, 0, first);
+    a->target.seek = seeks(b);
+    a->target.value = model_prepare(b, a, first);
     if (!a->target.value)
         return false;
+    if (objectives > 1) {
+        a->target.second = model_prepare(b, a, second);
+        if (!a->target.second)
+            return false;
+    }
+    add_bounds(b, a);
     bayes_observations_best(b->observations, first, 1, &best);
     a->target.best = transformed(b, first, best);
     for (size_t i = 0; i < fantasy_count(b); i++)
-        a->target.best = fmin(a->target.best, a->values[0][i]);
-    if (objectives > 1) {
-        a->target.second = model_prepare(b, a, 1, second);
-        if (!a->target.second)
-            return false;
+        if (fantasy_feasible(a, i))
+            a->target.best = fmin(a->target.best, a->values[0][i]);
+    if (objectives > 1)
         set_front(b, a, first, second);
-    }
     if (b->observations->failures > 0)
         learn_failures(b, a);
     return true;
@@ -281,7 +335,7 @@ static json_t *propose_by_search(const struct bayes *b, struct acquisition *a, s
                                        .known = known,
                                        .known_count = n};
     /* The cost of a prediction is proportional to observations times parameters. */
-    double cost = (double)(a->target.value->n * dims);
+    double cost = (double)(a->target.value->n * dims * (1 + a->target.bound_count));
     search.effort = fmin(1, fmax(0.2, 1000 / cost));
     size_t found = bayes_acquisition_maximise(&search, candidates, CANDIDATES, &value);
     /* The model expects no gain but may be overconfident. So every second trial doubts it. */
@@ -318,11 +372,14 @@ static json_t *propose_from_list(const struct bayes *b, const struct acquisition
     return space_point(space, (double)which[best]);
 }
 
-/* Returns what the values say; nothing only if this holds for each objective. */
+/* Returns what the values say; nothing only if this holds for each objective, or while nothing is
+ * feasible for each constraint. */
 static enum bayes_plateau plateau(const struct bayes *b)
 {
     enum bayes_plateau p = BAYES_PLATEAU_NONE;
-    for (size_t g = 0; g < objective_count(b); g++) {
+    bool seek = seeks(b);
+    size_t end = seek ? model_count(b) : objective_count(b);
+    for (size_t g = seek ? objective_count(b) : 0; g < end; g++) {
         const struct bayes_data *d = &b->observations->data[g];
         const struct bayes_model *m = b->models[g];
         p = bayes_plateau(d->y, d->n, m->fitted ? m->skill : (double)NAN);
@@ -333,7 +390,8 @@ static enum bayes_plateau plateau(const struct bayes *b)
 }
 
 /* Returns the parameters of the next point of the sequence that the first trials came from, which
- * is allowed, untried, and not where trials fail. Returns NULL if there is none nearby. */
+ * is allowed, untried, not where trials fail, and rather feasible than not, if anything is. Returns
+ * NULL if there is none nearby. */
 static json_t *explore(const struct bayes *b, const struct acquisition *a, size_t count)
 {
     const struct space *space = b->space->space;
@@ -347,6 +405,7 @@ static json_t *explore(const struct bayes *b, const struct acquisition *a, size_
         AUTO(json) json_t *params = space_sample(space, u);
         bayes_features_columns(b->space, u, true, x, 1);
         if (sampler_times(b->sampler, params) == 0 &&
+            (a->target.seek || bayes_acquisition_log_feasible(&a->target, x) >= log(0.5)) &&
             (!a->target.success ||
              gp_classifier_log_success(a->target.success, x, NULL) >= a->target.success_min))
             return TAKE(params);
@@ -365,7 +424,7 @@ static json_t *next(struct sampler *s, const struct trial_view *view)
     struct acquisition a = {0};
     AUTO(json) json_t *params = NULL;
     bool ready = acquisition_prepare(b, view, &a);
-    if (plateau(b) != BAYES_PLATEAU_NONE)
+    if (plateau(b) != BAYES_PLATEAU_NONE || (a.target.seek && a.target.bound_count == 0))
         params = explore(b, &a, view->count);
     if (ready && !params)
         params = space_count(b->space->space) <= ENUMERATE_MAX
@@ -381,14 +440,20 @@ static char *note(struct sampler *s, const struct trial_view *view)
     if (!b->space)
         return NULL;
     bayes_observations_update(b->observations, view);
-    return view->count < b->observations->first
-               ? NULL
-               : bayes_plateau_text(plateau(b), b->observations->data[0].n);
+    if (view->count < b->observations->first)
+        return NULL;
+    bool seek = seeks(b);
+    for (size_t g = objective_count(b); seek && g < model_count(b); g++)
+        if (b->observations->certain > 0 && b->observations->data[g].n == 0)
+            return xasprintf("no trial is feasible: none has reported '%s'",
+                             s->task.outcomes->at[g - objective_count(b)].metric);
+    char *text = bayes_plateau_text(plateau(b), b->observations->data[0].n);
+    return text || !seek ? text : xstrdup("no trial is feasible yet: looking for one");
 }
 
-/* Returns the trial with the best posterior mean among the trials that are done. With noise, the
- * trial with the best value is often just lucky (docs/search.md). Returns -1 if the noise is
- * negligible: then the values decide. */
+/* Returns the trial with the best posterior mean among those that are done and feasible. With
+ * noise, the trial with the best value is often just lucky (docs/search.md). Returns -1 if the
+ * noise is negligible: then the values decide. */
 static int best(struct sampler *s, const struct trial_view *view)
 {
     struct bayes *b = s->state;
@@ -405,7 +470,8 @@ static int best(struct sampler *s, const struct trial_view *view)
     struct kernel_points at = {b->observations->data[0].x, n, b->observations->data[0].cap};
     gp_predict(m->gp, &at, mean, mean + n, NULL, NULL);
     for (int i = 0; i < (int)n; i++)
-        if (b->observations->ids[i] >= 0 && (least < 0 || mean[i] < mean[least]))
+        if (b->observations->ids[i] >= 0 && b->observations->feasible[i] &&
+            (least < 0 || mean[i] < mean[least]))
             least = i;
     return least < 0 ? -1 : b->observations->ids[least];
 }
@@ -467,12 +533,12 @@ static json_t *save(const struct sampler *s)
 {
     const struct bayes *b = s->state;
     bool unsaved = false;
-    for (size_t g = 0; b->space && g < objective_count(b); g++)
+    for (size_t g = 0; g < model_count(b); g++)
         unsaved = unsaved || b->models[g]->unsaved;
     if (!unsaved)
         return NULL;
     json_t *models = json_array();
-    for (size_t g = 0; g < objective_count(b); g++) {
+    for (size_t g = 0; g < model_count(b); g++) {
         json_t *m = bayes_model_save(b->models[g]);
         json_array_append_new(models, m ? m : json_null());
     }
@@ -483,7 +549,7 @@ static void restore(struct sampler *s, const json_t *model_state)
 {
     struct bayes *b = s->state;
     const json_t *models = json_object_get(model_state, "models");
-    for (size_t g = 0; b->space && g < objective_count(b); g++)
+    for (size_t g = 0; g < model_count(b); g++)
         bayes_model_restore(b->models[g], json_array_get(models, g));
 }
 

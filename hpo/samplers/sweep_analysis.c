@@ -97,16 +97,17 @@ json_t *sweep_analysis_importance_ranges(const struct space *space,
 
 /* ---- the Pareto front ----------------------------------------------------------------------- */
 
-json_t *sweep_analysis_front(const struct sampler_objective *objectives, size_t count,
-                             const struct trial_view *view)
+json_t *sweep_analysis_front(const struct sampler_task *task, const struct trial_view *view)
 {
+    size_t count = task->objective_count;
     AUTO(free) double *y = xcalloc(view->count * count, sizeof *y);
     AUTO(free) size_t *index = xcalloc(view->count, sizeof *index);
     AUTO(free) size_t *front = xcalloc(view->count, sizeof *front);
     size_t n = 0;
     for (size_t i = 0; i < view->count; i++) {
         const struct trial *t = view->trials[i];
-        if (trial_has_signal(t->state) && sampler_values(objectives, count, t, &y[n * count]))
+        if (trial_has_signal(t->state) && outcome_feasible(task->outcomes, t->metrics) &&
+            sampler_values(task->objectives, count, t, &y[n * count]))
             index[n++] = i;
     }
     json_t *ids = json_array();

@@ -24,7 +24,6 @@ json_t *sweep_analysis_importance_ranges(const struct space *space,
                                          const struct trial_view *view, size_t resamples);
 
 /* Returns the ids of the trials that no other trial dominates, as an array (new reference). The
- * best trial in the first objective comes first. Trials that failed or lack a value do not count.
- */
-json_t *sweep_analysis_front(const struct sampler_objective *objectives, size_t count,
-                             const struct trial_view *view);
+ * best trial in the first objective comes first. Trials that failed, lack a value, or are not
+ * feasible do not count. */
+json_t *sweep_analysis_front(const struct sampler_task *task, const struct trial_view *view);

@@ -5,7 +5,7 @@
 static json_t *read_early_terminate(const struct config_node *n, struct err *e)
 {
     AUTO(stopper) struct stopper *s = NULL;
-    return stopper_new(&s, n, e) < 0 ? NULL : stopper_json(s);
+    return stopper_new(&s, n, NULL, e) < 0 ? NULL : stopper_json(s);
 }
 
 static const struct spec_vocabulary vocabulary = {

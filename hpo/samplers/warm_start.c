@@ -39,6 +39,13 @@ static json_t *values_of(const struct spec *s, const struct trial *t, const char
         }
         json_object_set_new(values, s->metrics[i].name, json_real(v));
     }
+    for (size_t i = 0; i < s->outcomes.count; i++) {
+        const char *name = s->outcomes.at[i].metric;
+        double v = NAN; /* it stays NAN on failure */
+        (void)json_as_number(&v, json_object_get(t->metrics, name));
+        if (isfinite(v) && !json_object_get(values, name))
+            json_object_set_new(values, name, json_real(v));
+    }
     return TAKE(values);
 }
 

@@ -2,7 +2,8 @@
  *
  * They are an array of observations {"params": {…}, "values": {metric: number}}. "params" is a
  * complete parameter set in the order of the space. "values" has a finite value for each metric of
- * the sweep. Observations are not trials: they have no number, do not count for run_cap, and are
+ * the sweep, and may have one for each outcome constraint; without it, it is not known to be
+ * feasible. Observations are not trials: they have no number, do not count for run_cap, and are
  * never the best trial. */
 #pragma once
 

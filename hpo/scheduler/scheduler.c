@@ -495,7 +495,7 @@ int scheduler_new(struct scheduler **out, const struct spec *spec, struct err *e
         return err_set(e, -EINVAL, "early stopping needs a metric to compare");
     AUTO(scheduler) struct scheduler *s = xzalloc(sizeof *s);
     struct config_node stop = config_node_of_json(spec->early_terminate);
-    if (spec->early_terminate && stopper_new(&s->stopper, &stop, e) < 0)
+    if (spec->early_terminate && stopper_new(&s->stopper, &stop, &spec->outcomes, e) < 0)
         return -EINVAL;
     s->spec = spec;
     s->st.spec = spec;

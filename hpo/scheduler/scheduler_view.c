@@ -14,6 +14,9 @@ json_t *scheduler_trial_json(const struct scheduler *s, int trial)
                           isnan(value) ? json_null() : json_real(value), "steps",
                           (json_int_t)t->curve.count, "node", t->node, "seconds", t->seconds,
                           "lease", (json_int_t)t->lease, "metrics", json_copy(t->metrics));
+    if (s->spec->outcomes.count > 0)
+        json_object_set_new(o, "feasible",
+                            json_boolean(outcome_feasible(&s->spec->outcomes, t->metrics)));
     if (t->error)
         json_object_set_new(o, "error", json_string(t->error));
     if (t->stop_reason != STOP_REASON_NONE)
@@ -56,7 +59,8 @@ int scheduler_best(const struct scheduler *s)
     for (size_t i = 0; i < s->st.count; i++) {
         const struct trial *t = s->st.trials[i];
         double v = trial_value(t, s->spec->value_last);
-        if (!trial_has_signal(t->state) || isnan(v))
+        if (!trial_has_signal(t->state) || isnan(v) ||
+            !outcome_feasible(&s->spec->outcomes, t->metrics))
             continue;
         if (best < 0 || (s->spec->metrics[0].maximize ? v > best_value : v < best_value)) {
             best = t->id;

@@ -11,6 +11,7 @@
 #include "hpo/samplers/sweep_file.h"
 #include "hpo/scheduler/study_internal.h"
 #include "hpo/space/space.h"
+#include "hpo/spec/spec_outcomes.h"
 
 enum { ASK_MAX = 100000 };
 
@@ -25,6 +26,7 @@ void study_free(struct study *s)
     free(s->trials);
     space_free(s->space);
     strv_free(s->names);
+    outcome_clear(&s->outcomes);
     free(s);
 }
 
@@ -132,29 +134,41 @@ static int read_seed(uint64_t *out, const struct config_node *n, struct err *e)
 static int read_stop(struct study *s, const struct config_node *n, struct err *e)
 {
     struct config_node at = config_node_member(n, "early_terminate");
-    return at.value ? stopper_new(&s->stopper, &at, e) : 0;
+    return at.value ? stopper_new(&s->stopper, &at, &s->outcomes, e) : 0;
 }
 
 static json_t *init(struct study **out, const struct config_node *n, struct err *e)
 {
-    static const char *const keys[] = {"op",      "space", "seed",        "budget",
-                                       "batch",   "goal",  "method",      "metrics",
-                                       "repeats", "when",  "constraints", "early_terminate"};
+    static const char *const keys[] = {"op",
+                                       "space",
+                                       "seed",
+                                       "budget",
+                                       "batch",
+                                       "goal",
+                                       "method",
+                                       "metrics",
+                                       "repeats",
+                                       "when",
+                                       "constraints",
+                                       "early_terminate",
+                                       "outcome_constraints"};
     AUTO(study) struct study *s = xzalloc(sizeof *s);
     AUTO(strv) char **notices = NULL;
     const struct spec_method *method = NULL;
-    struct sampler_task task = {.repeats = 1, .objectives = s->objectives};
+    s->task =
+        (struct sampler_task){.repeats = 1, .objectives = s->objectives, .outcomes = &s->outcomes};
     if (config_node_only_keys(n, keys, COUNT_OF(keys), "init", e) < 0 ||
         read_method(&method, n, e) < 0 || read_space(s, method, n, &notices, e) < 0 ||
-        read_goals(s, n, e) < 0 || read_seed(&task.seed, n, e) < 0 ||
-        config_node_int(&task.budget, n, "budget", 1, INT_MAX, e) < 0 ||
-        config_node_int(&task.batch, n, "batch", 1, INT_MAX, e) < 0 ||
-        config_node_int(&task.repeats, n, "repeats", 1, INT_MAX, e) < 0 || read_stop(s, n, e) < 0)
+        read_goals(s, n, e) < 0 || read_seed(&s->task.seed, n, e) < 0 ||
+        config_node_int(&s->task.budget, n, "budget", 1, INT_MAX, e) < 0 ||
+        config_node_int(&s->task.batch, n, "batch", 1, INT_MAX, e) < 0 ||
+        config_node_int(&s->task.repeats, n, "repeats", 1, INT_MAX, e) < 0 ||
+        spec_outcomes_read(&s->outcomes, n, e) < 0 || read_stop(s, n, e) < 0)
         return NULL;
-    task.space = s->space;
-    task.objective_count = s->objective_count;
-    task.max_iter = stopper_max_iter(s->stopper);
-    s->sampler = sampler_new(sampler_of(method), &task);
+    s->task.space = s->space;
+    s->task.objective_count = s->objective_count;
+    s->task.max_iter = stopper_max_iter(s->stopper);
+    s->sampler = sampler_new(sampler_of(method), &s->task);
     *out = TAKE(s);
     json_t *reply = json_pack("{s:b}", "ok", 1);
     for (size_t i = 0; i < strv_len(notices); i++) {
@@ -259,6 +273,10 @@ static json_t *ask(struct study *s, const struct config_node *n, struct err *e)
         return NULL;
     int resumed = resume(s, false);
     json_t *list = json_array(), *reply = json_pack("{s:o}", "trials", list);
+    struct trial_view before = view_of(s);
+    AUTO(free) char *note = sampler_note(s->sampler, &before);
+    if (note)
+        json_object_set_new(reply, "note", json_string(note));
     for (int i = resumed >= 0; i < requested; i++) {
         struct trial_view view = view_of(s);
         AUTO(json) json_t *params = sampler_next(s->sampler, &view);
@@ -328,7 +346,7 @@ static json_t *trial_json(const struct study *s, const struct trial *t)
 }
 
 /* Returns the best trial by the first objective: the sampler's recommended trial or, if it has
- * none, the trial with the best value. Returns NULL if no trial has a value. */
+ * none, the feasible trial with the best value. Returns NULL if there is none. */
 static const struct trial *best_trial(struct study *s)
 {
     const struct trial *best = NULL;
@@ -339,7 +357,8 @@ static const struct trial *best_trial(struct study *s)
         return s->trials[chosen];
     for (size_t i = 0; i < s->count; i++) {
         const struct trial *t = s->trials[i];
-        if (!trial_has_signal(t->state) || !sampler_values(s->objectives, 1, t, &y) || y >= least)
+        if (!trial_has_signal(t->state) || !sampler_values(s->objectives, 1, t, &y) || y >= least ||
+            !outcome_feasible(&s->outcomes, t->metrics))
             continue;
         best = t;
         least = y;
@@ -357,7 +376,7 @@ static json_t *best(struct study *s, const struct config_node *n, struct err *e)
         return json_pack("{s:o?}", "best", t ? trial_json(s, t) : NULL);
     }
     struct trial_view view = view_of(s);
-    AUTO(json) json_t *front = sweep_analysis_front(s->objectives, s->objective_count, &view);
+    AUTO(json) json_t *front = sweep_analysis_front(&s->task, &view);
     json_t *list = json_array();
     for (size_t i = 0; i < json_array_size(front); i++)
         json_array_append_new(

@@ -12,6 +12,8 @@ struct study {
     struct stopper *stopper; /* NULL: no early stopping */
     struct sampler_objective objectives[SPEC_METRICS_MAX];
     size_t objective_count;
+    struct sampler_task task; /* borrows what the study has */
+    struct outcomes outcomes;
     char **names; /* strv of the objectives' names */
     bool named;   /* init had `metrics`: results have `values` instead of one `value` */
     struct sampler *sampler;

@@ -14,7 +14,8 @@ struct result {
     json_t *params;      /* if trial is NULL, the parameters of the new trial */
     enum trial_state state;
     double step;
-    json_t *values; /* NULL: the values reported before count */
+    json_t *values;  /* NULL: none */
+    bool has_values; /* of all objectives; false: the values reported before count */
 };
 
 struct results {
@@ -57,26 +58,32 @@ static int read_state(enum trial_state *out, const struct config_node *n, struct
                 : err_hint(e, "done, failed, oom or pruned");
 }
 
-/* Reads `value` or `values` into r->values, which stays NULL if there are none. Sets `*finite` to
- * true if all values are finite. */
+/* Reads `value` and `values` into r->values, which stays NULL if there are none. Sets `*finite` to
+ * true if the values of all objectives are finite. */
 static int read_values(struct result *r, bool *finite, const struct study *s,
                        const struct config_node *n, struct err *e)
 {
-    const char *key = "value";
-    struct config_node at = s->named ? config_node_member(n, "values") : *n;
-    const char *const *names = s->named ? (const char *const *)s->names : &key;
+    const char *names[SPEC_METRICS_MAX + OUTCOME_MAX];
+    struct config_node all = config_node_member(n, "values"), at = s->named ? all : *n;
+    size_t objectives = s->objective_count, count = objectives + s->outcomes.count;
     *finite = true;
-    if (!config_node_has(n, s->named ? "values" : key))
-        return 0;
-    if (s->named && config_node_only_keys(&at, names, s->objective_count, "values", e) < 0)
+    for (size_t i = 0; i < count; i++)
+        names[i] = i < objectives ? s->names[i] : s->outcomes.at[i - objectives].metric;
+    size_t skip = s->named ? 0 : objectives; /* `value` is a member of the result */
+    if (all.value && config_node_only_keys(&all, names + skip, count - skip, "values", e) < 0)
         return -EINVAL;
-    r->values = json_object();
-    for (size_t i = 0; i < s->objective_count; i++) {
+    r->has_values = config_node_has(n, s->named ? "values" : "value");
+    if (r->has_values || all.value)
+        r->values = json_object();
+    for (size_t i = r->has_values ? 0 : objectives; i < count; i++) {
+        const struct config_node *from = i < objectives ? &at : &all;
         double x = 0;
-        if (study_read_value(&x, &at, names[i], e) < 0)
+        if (i >= objectives && (!all.value || !config_node_has(from, names[i])))
+            continue; /* the trial is not known to be feasible */
+        if (study_read_value(&x, from, names[i], e) < 0)
             return -EINVAL;
-        *finite = *finite && isfinite(x);
-        json_object_set_new(r->values, s->objectives[i].metric, json_number(x));
+        *finite = *finite && (i >= objectives || isfinite(x));
+        json_object_set_new(r->values, names[i], json_number(x));
     }
     return 0;
 }
@@ -88,9 +95,9 @@ static int check_value(struct result *r, bool finite, const struct study *s,
 {
     const struct trial *t = r->trial;
     bool reported = t && t->points_lease;
-    if (!r->values && reported && (s->objective_count == 1 || r->state == TRIAL_PRUNED)) {
+    if (!r->has_values && reported && (s->objective_count == 1 || r->state == TRIAL_PRUNED)) {
         finite = !t->diverged;
-    } else if (!r->values) {
+    } else if (!r->has_values) {
         const char *key = s->named ? "values" : "value";
         config_node_error(n, e, "'%s' is missing", key);
         return err_hint(e, "\"%s\":…, or \"state\":\"failed\"", key);
@@ -135,8 +142,10 @@ static int read_trial(struct result *r, const struct study *s, const struct conf
 static int read_result(struct result *r, const struct study *s, const struct config_node *n,
                        json_t *seen, struct err *e)
 {
-    const char *const keys[] = {"id", "params", "state", "step", s->named ? "values" : "value"};
-    if (config_node_only_keys(n, keys, COUNT_OF(keys), "a result", e) < 0 ||
+    const char *const keys[] = {"id",    "params", "state", "step", s->named ? "values" : "value",
+                                "values"};
+    size_t count = COUNT_OF(keys) - (s->outcomes.count == 0);
+    if (config_node_only_keys(n, keys, count, "a result", e) < 0 ||
         read_trial(r, s, n, seen, e) < 0 || read_state(&r->state, n, e) < 0)
         return -EINVAL;
     const struct trial *t = r->trial;

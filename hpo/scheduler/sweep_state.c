@@ -167,8 +167,8 @@ static int apply_leased(struct sweep_state *st, struct trial *t, const struct sc
     return 0;
 }
 
-/* Returns true if there are targets and the trial has reached all of them. For the first metric its
- * best value counts, for the others their last value. */
+/* Returns true if there are targets and the trial has reached all of them and is feasible. For the
+ * first metric its best value counts, for the others their last value. */
 static bool on_target(const struct spec *spec, const struct trial *t)
 {
     int targets = 0;
@@ -183,7 +183,7 @@ static bool on_target(const struct spec *spec, const struct trial *t)
             return false;
         targets += m->has_target;
     }
-    return targets > 0;
+    return targets > 0 && outcome_feasible(&spec->outcomes, t->metrics);
 }
 
 static int apply_report(struct sweep_state *st, struct trial *t, const struct scheduler_record *r,

@@ -32,6 +32,7 @@ void spec_free(struct spec *s)
     json_decref(s->early_terminate);
     json_decref(s->when);
     json_decref(s->constraints);
+    outcome_clear(&s->outcomes);
     json_decref(s->start);
     json_decref(s->warm_start);
     strv_free(s->notices);
@@ -95,6 +96,11 @@ static int reject_keys(const struct config_node *n, struct err *e)
                           "'scheduler' names an optimiser of W&B, which drover does not run");
         return err_hint(e, "method: bayes, with 'parameters' and 'early_terminate'");
     }
+    struct config_node outcomes = config_node_member(n, "outcome_constraints");
+    if (outcomes.value) {
+        config_node_error(&outcomes, e, "'outcome_constraints' belongs into the block 'drover'");
+        return err_hint(e, "drover: {outcome_constraints: [{metric: latency_ms, max: 50}]}");
+    }
     return 0;
 }
 
@@ -106,8 +112,8 @@ static int read_keys(struct spec *s, const struct config_node *n, struct err *e)
         "scheduler", "drover",          "entity",  "project",    "job",
         "image_uri", "apiVersion",      "kind",    "controller",
     };
-    if (config_node_only_keys(n, keys, COUNT_OF(keys), "a sweep file", e) < 0 ||
-        reject_keys(n, e) < 0)
+    if (reject_keys(n, e) < 0 ||
+        config_node_only_keys(n, keys, COUNT_OF(keys), "a sweep file", e) < 0)
         return -EINVAL;
     AUTO(strbuf) struct strbuf b = {0};
     for (size_t i = 0; i < COUNT_OF(no_effect); i++)

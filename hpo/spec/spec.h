@@ -13,6 +13,7 @@
 #include "common/mem.h"
 #include "hpo/space/config_node.h"
 #include "hpo/spec/resources.h"
+#include "hpo/trial/outcome.h"
 
 struct yaml_doc;
 struct space;
@@ -76,6 +77,7 @@ struct spec {
     int repeats;     /* trials per point; default: 1 */
     json_t *when, *constraints; /* the values of these keys, which are also part of `space`; NULL:
                                    not given */
+    struct outcomes outcomes;   /* outcome_constraints */
     json_t *start; /* complete parameter sets to try first, in the space's order; may be empty */
     json_t *warm_start; /* observations for a warm start (warm_start.h); may be empty */
 

@@ -9,6 +9,7 @@
 #include "common/duration.h"
 #include "common/json.h"
 #include "hpo/space/space.h"
+#include "hpo/spec/spec_outcomes.h"
 
 void spec_drover_defaults(struct spec *s)
 {
@@ -113,15 +114,19 @@ static json_t *read_observation(const struct spec *s, const struct config_node *
                  s->metrics[0].name);
         return NULL;
     }
-    const char *names[SPEC_METRICS_MAX];
-    for (int i = 0; i < s->metric_count; i++)
-        names[i] = s->metrics[i].name;
-    if (all.value && config_node_only_keys(&all, names, (size_t)s->metric_count, "values", e) < 0)
+    const char *names[SPEC_METRICS_MAX + OUTCOME_MAX];
+    int count = s->metric_count + (int)s->outcomes.count;
+    for (int i = 0; i < count; i++)
+        names[i] =
+            i < s->metric_count ? s->metrics[i].name : s->outcomes.at[i - s->metric_count].metric;
+    if (all.value && config_node_only_keys(&all, names, (size_t)count, "values", e) < 0)
         return NULL;
     AUTO(json) json_t *values = json_object();
-    for (int i = 0; i < s->metric_count; i++) {
-        struct config_node at = one.value ? one : config_node_member(&all, names[i]);
+    for (int i = 0; i < count; i++) {
+        struct config_node at = one.value && i == 0 ? one : config_node_member(&all, names[i]);
         double v = NAN;
+        if (i >= s->metric_count && !at.value)
+            continue; /* it is not known to be feasible */
         if (json_as_number(&v, at.value) < 0 || !isfinite(v)) {
             config_node_error(at.value ? &at : &all, e,
                               "the value of '%s' must be a finite number, not %s", names[i],
@@ -164,9 +169,23 @@ static int read_prior(struct spec *s, const struct config_node *list, struct err
 int spec_drover_read(struct spec *s, const struct config_node *n, struct err *e)
 {
     static const char *const keys[] = {
-        "resources",   "seed",    "parallel", "retries",    "retry_failed", "give_up_after",
-        "timeout",     "value",   "start",    "lost_after", "grace",        "when",
-        "constraints", "repeats", "prior",    "wandb",
+        "resources",
+        "seed",
+        "parallel",
+        "retries",
+        "retry_failed",
+        "give_up_after",
+        "timeout",
+        "value",
+        "start",
+        "lost_after",
+        "grace",
+        "when",
+        "constraints",
+        "repeats",
+        "prior",
+        "wandb",
+        "outcome_constraints",
     };
     static const char *const values[] = {"best", "last", "best or last"};
     static const char *const wandb[] = {"drover", "real",
@@ -185,7 +204,8 @@ int spec_drover_read(struct spec *s, const struct config_node *n, struct err *e)
         read_duration(&s->lost_after_ms, n, "lost_after", e) < 0 ||
         read_choice(&s->value_last, n, "value", values, e) < 0 ||
         read_choice(&s->wandb_real, n, "wandb", wandb, e) < 0 ||
-        config_node_int(&s->repeats, n, "repeats", 1, INT_MAX, e) < 0 || read_rules(s, n, e) < 0)
+        config_node_int(&s->repeats, n, "repeats", 1, INT_MAX, e) < 0 || read_rules(s, n, e) < 0 ||
+        spec_outcomes_read(&s->outcomes, n, e) < 0)
         return -EINVAL;
     struct config_node prior = config_node_member(n, "prior");
     return read_start(s, n, e) < 0 ? -EINVAL : read_prior(s, &prior, e);
@@ -193,13 +213,14 @@ int spec_drover_read(struct spec *s, const struct config_node *n, struct err *e)
 
 json_t *spec_drover_json(const struct spec *s)
 {
-    return json_pack(
-        "{s:o, s:I, s:i, s:i, s:b, s:i, s:f, s:f, s:f, s:s, s:s, s:i, s:O*, "
-        "s:O*, s:O, s:O}",
-        "resources", resources_json(&s->need), "seed", (json_int_t)s->seed, "parallel", s->parallel,
-        "retries", s->retries, "retry_failed", s->retry_failed, "give_up_after", s->give_up_after,
-        "timeout", (double)s->timeout_ms / 1e3, "grace", (double)s->grace_ms / 1e3, "lost_after",
-        (double)s->lost_after_ms / 1e3, "value", s->value_last ? "last" : "best", "wandb",
-        s->wandb_real ? "real" : "drover", "repeats", s->repeats, "when", s->when, "constraints",
-        s->constraints, "start", s->start, "prior", s->warm_start);
+    return json_pack("{s:o, s:I, s:i, s:i, s:b, s:i, s:f, s:f, s:f, s:s, s:s, s:i, s:O*, "
+                     "s:O*, s:o*, s:O, s:O}",
+                     "resources", resources_json(&s->need), "seed", (json_int_t)s->seed, "parallel",
+                     s->parallel, "retries", s->retries, "retry_failed", s->retry_failed,
+                     "give_up_after", s->give_up_after, "timeout", (double)s->timeout_ms / 1e3,
+                     "grace", (double)s->grace_ms / 1e3, "lost_after",
+                     (double)s->lost_after_ms / 1e3, "value", s->value_last ? "last" : "best",
+                     "wandb", s->wandb_real ? "real" : "drover", "repeats", s->repeats, "when",
+                     s->when, "constraints", s->constraints, "outcome_constraints",
+                     spec_outcomes_json(&s->outcomes), "start", s->start, "prior", s->warm_start);
 }

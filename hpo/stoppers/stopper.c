@@ -45,7 +45,8 @@ static const struct stopper_ops *find_row(const struct config_node *n, struct er
     return NULL;
 }
 
-int stopper_new(struct stopper **out, const struct config_node *n, struct err *e)
+int stopper_new(struct stopper **out, const struct config_node *n, const struct outcomes *outcomes,
+                struct err *e)
 {
     const struct stopper_ops *ops = find_row(n, e);
     if (!ops)
@@ -57,6 +58,7 @@ int stopper_new(struct stopper **out, const struct config_node *n, struct err *e
     AUTO(free) char *where = xasprintf("early_terminate of type %s", ops->name);
     AUTO(stopper) struct stopper *s = xzalloc(sizeof *s);
     s->ops = ops;
+    s->outcomes = outcomes;
     if (config_node_only_keys(n, keys, count, where, e) < 0 || ops->read(s, n, e) < 0)
         return -EINVAL;
     *out = TAKE(s);
@@ -113,15 +115,40 @@ void stopper_rungs_json(const struct stopper_rungs *r, json_t *to)
 
 /* ---- judging -------------------------------------------------------------------------------- */
 
+/* Returns the trials that are compared: `all` without those that are done and not feasible. The
+ * caller frees `*kept`. */
+static struct trial_view compared(const struct stopper *s, const struct trial_view *all,
+                                  const struct trial ***kept)
+{
+    size_t n = 0;
+    if (!s->outcomes || s->outcomes->count == 0)
+        return *all;
+    *kept = xcalloc(all->count + 1, sizeof **kept);
+    for (size_t i = 0; i < all->count; i++) {
+        const struct trial *t = all->trials[i];
+        if (t->state != TRIAL_DONE || outcome_feasible(s->outcomes, t->metrics))
+            (*kept)[n++] = t;
+    }
+    return (struct trial_view){*kept, n};
+}
+
 enum stopper_verdict stopper_judge(struct stopper *s, bool maximize, const struct trial_view *view,
                                    const struct trial *t)
 {
-    return s ? s->ops->judge(s, maximize, view, t) : STOPPER_CONTINUE;
+    AUTO(free) const struct trial **kept = NULL;
+    if (!s)
+        return STOPPER_CONTINUE;
+    struct trial_view these = compared(s, view, &kept);
+    return s->ops->judge(s, maximize, &these, t);
 }
 
 int stopper_resume(const struct stopper *s, bool maximize, const struct trial_view *view, bool last)
 {
-    return stopper_pauses(s) ? s->ops->resume(s, maximize, view, last) : -1;
+    AUTO(free) const struct trial **kept = NULL;
+    if (!stopper_pauses(s))
+        return -1;
+    struct trial_view these = compared(s, view, &kept);
+    return s->ops->resume(s, maximize, &these, last);
 }
 
 bool stopper_pauses(const struct stopper *s)

@@ -13,6 +13,7 @@
 #include "common/json.h"
 #include "common/mem.h"
 #include "hpo/space/config_node.h"
+#include "hpo/trial/outcome.h"
 #include "hpo/trial/trial.h"
 
 enum stopper_verdict { STOPPER_CONTINUE, STOPPER_STOP, STOPPER_PAUSE };
@@ -20,9 +21,11 @@ enum stopper_verdict { STOPPER_CONTINUE, STOPPER_STOP, STOPPER_PAUSE };
 struct stopper;
 
 /* Creates the stopper that the value of `early_terminate` describes; the caller frees it. The value
- * may be JSON without a document. The caller checks that there is a metric to compare.
- *   -EINVAL  an invalid key or value; the message has its position and names the key */
-int stopper_new(struct stopper **out, const struct config_node *early_terminate, struct err *e);
+ * may be JSON without a document. The caller checks that there is a metric to compare. `outcomes`
+ * is borrowed; NULL: no constraints. A trial that is done and not feasible is not compared with
+ * others. -EINVAL  an invalid key or value; the message has its position and names the key */
+int stopper_new(struct stopper **out, const struct config_node *early_terminate,
+                const struct outcomes *outcomes, struct err *e);
 void stopper_free(struct stopper *s);
 AUTO_DEFINE(stopper, struct stopper *, stopper_free)
 

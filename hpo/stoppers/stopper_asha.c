@@ -239,7 +239,7 @@ static enum stopper_verdict judge(struct stopper *s, bool maximize, const struct
                                   const struct trial *t)
 {
     struct asha *a = s->config;
-    grow_memory(a, view->count);
+    grow_memory(a, (size_t)view->trials[view->count - 1]->id + 1);
     if (!has_report(t))
         return STOPPER_CONTINUE;
     return a->ray ? judge_as_ray(a, maximize, view, t) : judge_as_optuna(a, maximize, view, t);

@@ -33,8 +33,9 @@ struct stopper_ops {  /* a row of the table in stopper.c */
 
 struct stopper {
     const struct stopper_ops *ops;
-    void *config; /* the stopper's own settings */
-    int max_iter; /* as stopper_max_iter() */
+    void *config;                    /* the stopper's own settings */
+    const struct outcomes *outcomes; /* borrowed; NULL: no constraints */
+    int max_iter;                    /* as stopper_max_iter() */
 };
 
 struct stopper_rungs { /* keys that have the same meaning for all stoppers with rungs */

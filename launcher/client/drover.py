@@ -305,12 +305,13 @@ class Study:
         study.best()["params"]
 
     space: the `parameters` of a sweep file as a mapping, or the list of docs/drover-suggest.md. Further keyword
-    arguments are keys of its `init`: method, goal, metrics, seed, budget, constraints, early_terminate ….
+    arguments are keys of its `init`: method, goal, metrics, seed, budget, constraints, outcome_constraints,
+    early_terminate …. `note` is what the last ask() said about the search, such as that it explores, or None.
     All methods raise ValueError with drover's message if a request is refused; nothing has changed then.
     Usable as a context manager; close() ends the process. Call it from one thread at a time."""
 
     def __init__(self, space, **options):
-        self._search = _start("suggest", streams=["stdin"])
+        self._search, self.note = _start("suggest", streams=["stdin"]), None
         try:
             self.notices = self._request(op="init", space=space, **options).get("notices", [])
         except ValueError:
@@ -335,7 +336,9 @@ class Study:
 
     def ask(self, n=1):
         """Up to n trials to run, each {"id": int, "params": {…}}; fewer, even none, if no new point is left."""
-        return self._request(op="ask", n=n)["trials"]
+        answer = self._request(op="ask", n=n)
+        self.note = answer.get("note")
+        return answer["trials"]
 
     def report(self, trial, value, step=None):
         """Reports a value during a trial, by its id or what ask() gave. Returns "go", "stop" or "pause" (with early_terminate)."""
@@ -343,6 +346,7 @@ class Study:
 
     def tell(self, trial, value=None, state="done", **more):
         """Ends a trial: a number, or with several metrics a mapping of their values. state: done, pruned, failed, oom.
+        values={…}: what outcome_constraints need, if `value` is a number; else they are among the values.
         `trial`: its id, or what ask() gave; or a mapping of parameters that were run elsewhere. Returns the trial's id."""
         trial = _id(trial)
         result = {"params" if isinstance(trial, dict) else "id": trial, "state": state, **more}

@@ -21,7 +21,6 @@ enum {
     DAY_MS = 24 * 3600000 /* of which an int holds 24 */
 };
 
-
 /* ---- the list ------------------------------------------------------------------------------- */
 
 static int newest_first(const void *a, const void *b)

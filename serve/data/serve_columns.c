@@ -271,6 +271,7 @@ static void pack_trials(struct packing *p)
     memcpy(serve_pack_add(&p->pack, "id", SERVE_PACK_U32, n), p->ids, n * sizeof *p->ids);
     SERVE_PACK(&p->pack, "state", U8, n, i, trial_at(p, i)->state);
     SERVE_PACK(&p->pack, "added", U8, n, i, trial_at(p, i)->added);
+    SERVE_PACK(&p->pack, "feasible", U8, n, i, sweep_columns_feasible(p->columns, p->ids[i]));
     SERVE_PACK(&p->pack, "value", F64, n, i, sweep_columns_score(p->columns, p->ids[i]));
     SERVE_PACK(&p->pack, "seconds", F32, n, i, trial_at(p, i)->seconds);
     SERVE_PACK(&p->pack, "lease", U32, n, i, trial_at(p, i)->lease);

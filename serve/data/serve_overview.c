@@ -13,6 +13,7 @@
 #include "hpo/cmd/sweep_output.h"
 #include "hpo/cmd/sweep_print.h"
 #include "hpo/reader/sweep_insight.h"
+#include "hpo/spec/spec_outcomes.h"
 #include "serve/data/serve_sweep_file.h"
 
 enum { IMPORTANCE_MS = 5000, FILES_MAX = 200 };
@@ -109,6 +110,8 @@ json_t *serve_overview_json(struct serve_sweep *s)
     json_object_set_new(o, "constraints",
                         spec->constraints ? redact_json(NULL, json_incref(spec->constraints))
                                           : json_null());
+    json_t *outcomes = spec_outcomes_json(&spec->outcomes);
+    json_object_set_new(o, "outcome_constraints", outcomes ? outcomes : json_null());
     AUTO(free) char *file = serve_sweep_file(v->dir->file);
     json_object_set_new(o, "file", json_text(file));
     json_object_set_new(o, "coordinator",

@@ -11,7 +11,8 @@
 #include "serve/data/serve_sweeps.h"
 
 /* Returns {"name","description","method","state","counts","total_wanted","metric","maximize",
- * "objectives","best","importance","workers","resources","early_terminate","constraints","file",…}
+ * "objectives","best","importance","workers","resources","early_terminate","constraints",
+ * "outcome_constraints","file",…}
  * (new reference). Importance is computed anew at most every few seconds. */
 json_t *serve_overview_json(struct serve_sweep *s);
 

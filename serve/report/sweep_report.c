@@ -13,6 +13,7 @@
 #include "hpo/reader/sweep_insight.h"
 #include "hpo/space/distribution.h"
 #include "hpo/space/space.h"
+#include "hpo/spec/spec_outcomes.h"
 #include "hpo/trial/stop_reason.h"
 #include "serve/data/serve_sweep_file.h"
 #include "serve/report/sweep_report_totals.h"
@@ -177,12 +178,14 @@ static void add_goal(const struct facts *f)
 
 static void add_conditions(const struct facts *f)
 {
+    AUTO(json) json_t *outcomes = spec_outcomes_json(&f->spec->outcomes);
     const struct {
         const char *text;
         const json_t *value;
     } rules[] = {
         {"Conditions: a parameter is active only if others have these values.", f->spec->when},
-        {"Constraints, which each point satisfies:", f->spec->constraints}};
+        {"Constraints, which each point satisfies:", f->spec->constraints},
+        {"Outcome constraints; a trial that does not satisfy them is not the best:", outcomes}};
     for (size_t i = 0; i < COUNT_OF(rules); i++) {
         if (!rules[i].value)
             continue;
@@ -306,7 +309,9 @@ static void add_result(const struct facts *f)
 {
     report_document_heading(f->d, "Result");
     if (f->best < 0) {
-        report_document_text(f->d, "No trial has a value.");
+        report_document_text(f->d, f->spec->outcomes.count > 0
+                                       ? "No trial satisfies the outcome constraints."
+                                       : "No trial has a value.");
         return;
     }
     add_best(f);
@@ -316,7 +321,8 @@ static void add_result(const struct facts *f)
     add_trial_columns(f, "#trial");
     for (size_t i = 0; i < n; i++) {
         size_t trial = (size_t)f->totals.order[i];
-        report_document_cell(f->d, "%zu", trial);
+        report_document_cell(f->d, "%zu%s", trial,
+                             sweep_columns_feasible(f->c, trial) ? "" : " (infeasible)");
         report_document_number(f->d, sweep_columns_score(f->c, trial));
         add_params(f, trial);
     }

@@ -127,6 +127,7 @@ export function namesOf(study) {
   for (const c of ['value', 'seconds', 'steps']) set(c, column(c))
   set('trial', i => i)
   set('state', i => study.stateName(i))
+  set('feasible', i => study.get('feasible')[i] === 1)
   set('node', i => study.text(study.get('node')[i]) ?? '')
   set('error', i => study.text(study.get('error')[i]) ?? '')
   set('rank', i => study.rank[i])

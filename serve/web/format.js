@@ -68,7 +68,7 @@ export const trialLink = (app, id) => el('a', { href: '#', onclick: e => { e.pre
 const SHOWN = 12
 export function describe(study, i, ...lines) {
   const value = study.get('value')[i], set = study.params.filter(p => p.varies).map(p => [p.name, study.paramText(p, i)]).filter(([, v]) => v !== null)
-  return [`trial ${i}, ${study.stateName(i)}${value === value ? `: ${study.metric} ${num(value)}` : ''}`, ...lines,
+  return [`trial ${i}, ${study.stateText(i)}${value === value ? `: ${study.metric} ${num(value)}` : ''}`, ...lines,
     ...set.slice(0, SHOWN).map(([k, v]) => `${k} = ${(typeof v === 'number' ? num(v) : text(v)).slice(0, 60)}`),
     set.length > SHOWN ? `and ${set.length - SHOWN} more parameters` : ''].filter(Boolean).join('\n')
 }

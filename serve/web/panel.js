@@ -63,7 +63,7 @@ function fill(body, app, t) {
     const part = (name, a, b) => [el('h3', {}, name), el('div', { class: 'scroll' }, el('table', {},
       other ? el('thead', {}, el('tr', {}, el('th', {}), el('th', { class: 'num' }, `trial ${t.id}`),
         el('th', { class: 'num' }, `trial ${other.id}`))) : null, el('tbody', {}, rows(a, b))))]
-    const facts = x => ({ state: x.state, ...(x.value === undefined || x.value === null ? {}
+    const facts = x => ({ state: app.study.stateText(x.id), ...(x.value === undefined || x.value === null ? {}
       : { [`${app.study.metric ?? 'value'}, ${app.overview.value ?? 'best'}`]: x.value }), seconds: x.seconds, steps: x.steps, node: x.node })
     values.replaceChildren(...part('Facts', facts(t), other ? facts(other) : {})
       .concat(part('Parameters', params, theirs), part('Metrics, the last values', t.metrics ?? {}, other?.metrics ?? {})))

@@ -91,7 +91,7 @@ function showTrial(id) {
   const { study, overview: o } = app, close = button('Close', () => { panel.hidden = true })
   const shown = v => typeof v === 'number' ? num(v) : v === null ? '–' : text(v), error = study.text(study.get('error')[id])
   panel.replaceChildren(
-    el('div', { class: 'bar' }, el('h2', {}, `Trial ${id}`), el('span', { class: 'pill' }, study.stateName(id)),
+    el('div', { class: 'bar' }, el('h2', {}, `Trial ${id}`), el('span', { class: 'pill' }, study.stateText(id)),
       el('span', { class: 'grow' }), close),
     table(['', ''], [[study.metric ?? 'value', study.get('value')[id]], ['duration', duration(study.get('seconds')[id])],
       ['node', study.text(study.get('node')[id])]]),

@@ -30,7 +30,7 @@ class Column {
 }
 
 const FIXED = {
-  state: [Uint8Array, 0], added: [Uint8Array, 0], value: [Float64Array, NaN], created: [Float64Array, NaN],
+  state: [Uint8Array, 0], added: [Uint8Array, 0], feasible: [Uint8Array, 1], value: [Float64Array, NaN], created: [Float64Array, NaN],
   leased: [Float64Array, NaN], ended: [Float64Array, NaN], seconds: [Float64Array, NaN], lease: [Uint32Array, 0],
   steps: [Uint32Array, 0], node: [Uint32Array, NONE], why: [Uint32Array, NONE], error: [Uint32Array, NONE]
 }
@@ -53,6 +53,12 @@ export class Study {
   text(code) { return code === NONE ? null : this.texts[code] ?? null }
 
   stateName(i) { return this.states[this.columns.state.v[i]] }
+
+  // The state, and if a trial with a value does not satisfy the outcome constraints.
+  stateText(i) {
+    const name = this.stateName(i)
+    return this.get('feasible')[i] || (name !== 'done' && name !== 'pruned') ? name : name + ', infeasible'
+  }
 
   isFailed(i) { return this.failedStates[this.columns.state.v[i]] }
 
@@ -97,15 +103,17 @@ export class Study {
     }
   }
 
-  // Trials with a value, the best first, and the axes.
+  // Trials with a value, the best first and infeasible ones last, and the axes.
   #derive() {
     const { n, maximize } = this, V = this.get('value'), state = this.get('state')
     const useful = this.states.map(s => !FAILED.has(s) && s !== 'cancelled')
     const keys = new Float64Array(n), known = new Uint32Array(n)
     let count = 0
     for (let i = 0; i < n; i++) if (V[i] === V[i] && useful[state[i]]) { keys[i] = maximize ? -V[i] : V[i]; known[count++] = i }
-    this.order = sortByKey(known.subarray(0, count), keys)
-    this.best = count ? this.order[0] : -1
+    const feasible = this.get('feasible'), sorted = sortByKey(known.subarray(0, count), keys)
+    this.top = count ? V[sorted[0]] : 0
+    this.order = Uint32Array.from([...sorted.filter(i => feasible[i]), ...sorted.filter(i => !feasible[i])])
+    this.best = count && feasible[this.order[0]] ? this.order[0] : -1
     this.rank = new Float64Array(n).fill(NaN)
     for (let k = 0; k < count; k++) this.rank[this.order[k]] = k
     this.axes = this.params.filter(p => p.varies).map(p => this.#paramAxis(p))
@@ -132,7 +140,7 @@ export class Study {
     const { order } = this, V = this.get('value')
     const base = { key: 'value', name: (this.metric ?? 'value') + (byRank ? ' (rank)' : ''), isValue: true }
     if (byRank) return { ...base, key: 'rank', lo: Math.max(1, order.length - 1), hi: 0, col: this.rank, whole: true }
-    let best = order.length ? V[order[0]] : 0, worst = order.length ? V[order[Math.ceil(.98 * (order.length - 1))]] : 1
+    let best = this.top, worst = order.length ? V[order[Math.ceil(.98 * (order.length - 1))]] : 1
     if (best === worst) { const d = Math.abs(best || 1) / 10; best -= this.maximize ? -d : d; worst += this.maximize ? -d : d }
     return { ...base, lo: worst, hi: best, col: V, log: Math.min(best, worst) > 0 && Math.max(best / worst, worst / best) > WIDE }
   }

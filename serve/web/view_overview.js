@@ -31,7 +31,8 @@ function drawBest(card, app) {
   const head = el('div', { class: 'head' }, el('h2', {}, several ? 'Best trials' : 'Best trial'))
   if (!b) {
     const why = !study.metric ? 'The sweep has no metric, so no trial is the best.' : study.n
-      ? 'No trial has reported a value yet.' : 'No trial has started yet.'
+      ? overview.outcome_constraints && study.order.length ? 'No trial satisfies the outcome constraints.'
+        : 'No trial has reported a value yet.' : 'No trial has started yet.'
     return card.replaceChildren(head, study.n ? '' : waiting(app), el('p', { class: 'empty' }, why))
   }
   if (several) return drawFront(card, head, app, axes)
@@ -145,9 +146,9 @@ function historyPlot(app) {
     rows: () => {
       const V = app.study.get('value'), rows = []
       for (let i = 0, b = NaN; i < app.study.n; i++) {
-        if (app.study.rank[i] === app.study.rank[i]) b = b === b ? (app.study.maximize ? Math.max(b, V[i]) : Math.min(b, V[i]))
+        if (counts(app.study, i)) b = b === b ? (app.study.maximize ? Math.max(b, V[i]) : Math.min(b, V[i]))
           : V[i]
-        rows.push([i, app.study.stateName(i), V[i], b])
+        rows.push([i, app.study.stateText(i), V[i], b])
       }
       return { head: ['trial', 'state', app.study.metric ?? 'value', 'best so far'], rows }
     }
@@ -182,13 +183,16 @@ function historyPlot(app) {
   return plot
 }
 
+// A trial that may be the best so far.
+const counts = (study, i) => study.rank[i] === study.rank[i] && study.get('feasible')[i]
+
 function bestLine(f, study, x, y) {
   const { ctx } = f, V = study.get('value'), sign = study.maximize ? -1 : 1
   ctx.strokeStyle = css('--b')
   ctx.lineWidth = 2
   ctx.beginPath()
   let best = Infinity, at = 0
-  for (let i = 0; i < study.n; i++) if (sign * V[i] < best && study.rank[i] === study.rank[i]) {
+  for (let i = 0; i < study.n; i++) if (sign * V[i] < best && counts(study, i)) {
     best < Infinity ? ctx.lineTo(f.left + x[i], f.top + at) : ctx.moveTo(f.left + x[i], f.top + y[i])
     best = sign * V[i]
     at = y[i]

@@ -59,7 +59,7 @@ export function mount(root, app) {
     if (!f) return
     const [ax, ay] = axes(), x = positions(study, ax, 6, f.W - 6), y = positions(study, ay, f.H - 6, 6),
       signs = [sign(a), sign(b)]
-    on = front(study.order, [ax.col, ay.col], signs)
+    on = front(study.order.filter(i => study.get('feasible')[i]), [ax.col, ay.col], signs)
     const seen = trialMarks(f, study, study.order, x, y, app.selection.mask, hiddenKinds(app))
     if (!kinds.contains(document.activeElement)) kinds.replaceChildren(...kindLegend(app, () => { kinds.replaceChildren(); draw() }, study.order))
     f.ctx.strokeStyle = f.ctx.fillStyle = css('--b')

@@ -27,7 +27,7 @@ export function mount(root, app) {
     const fact = (name, col) => ({ key: name, name, number: true, raw: i => get(col)[i], show: i => num(get(col)[i]) })
     const words = (name, f) => ({ key: name, name, raw: f, show: i => f(i) ?? '' })
     columns = [{ key: 'trial', name: 'trial', number: true, raw: i => i, show: i => String(i) },
-      words('state', i => study.stateName(i))]
+      words('state', i => study.stateText(i))]
     if (study.metric) columns.push({ ...fact(study.metric, 'value'), key: 'value' })
     for (const p of study.params.filter(p => p.varies)) columns.push({ key: 'p:' + p.name, name: p.name, number: !p.category,
       order: p.category ? i => p.col.v[i] : null,

@@ -225,6 +225,24 @@ def test_on_a_plateau_the_search_finds_what_even_points_find():
     assert bench("plateau", "--problems", "moon").returncode == 2
 
 
+def test_with_outcome_constraints_the_search_comes_nearer_than_chance():
+    done = bench("constrained", "--problems", "bend,corridor", "--seeds", 2, "--budget", 20)
+    assert done.returncode == 0, done.stderr
+    rows = {tuple(line.strip("| ").split(" | ")[:2]): float(line.split(" | ")[3]) for line in done.stdout.splitlines()[2:]}
+    for problem in ("bend", "corridor"):
+        assert rows[problem, "drover_bayes"] < 0.1 < rows[problem, "drover_random"], done.stdout
+    assert bench("constrained", "--problems", "moon").returncode == 2
+
+
+def test_the_best_feasible_points_of_the_problems_are_feasible_and_not_beaten():
+    from search import constrained
+    rng = np.random.default_rng(0)
+    for space, bounds, measure, best, median in constrained.PROBLEMS.values():
+        good = [value for value, got in (measure(spaces.sample(space, rng)) for _ in range(2000))
+                if max(constrained.excesses(bounds, got)) <= 0]
+        assert good and best < min(good) and abs(np.median(good) - median) < 0.15 * (median - best) + 3 * np.std(good) / len(good)**0.5
+
+
 def test_latency_judges_by_its_limits(tmp_path):
     path = tmp_path / "l.csv"
     rows = [("drover", 20, 1000, 0.5, 0.05, 0.9, 0.09, 80), ("optuna_gp", 20, 1000, 5, 2, 6, 3, 900)]

@@ -131,6 +131,31 @@ def test_optuna_opens_its_study(place, trials, tmp_path):
     assert found[2]["error"] == "exit status 3"
 
 
+CONSTRAINED = """
+import json, optuna, sys
+study = optuna.load_study(study_name="s", storage=sys.argv[1])
+print(json.dumps([study.best_trial.number, [t.system_attrs.get("constraints") for t in study.trials]]))
+"""
+
+
+@needs(PEERS, "optuna")
+def test_optuna_has_the_outcome_constraints_as_its_own(tmp_path):
+    place = Place(tmp_path)
+    place.script("t.sh", 'test $x = 3 && { echo "{\\"loss\\": 0}"; exit 0; }\necho "{\\"loss\\": $x, \\"ms\\": $((70 - 10 * x))}"\n')
+    done = place.run(place.sweep("method: grid\nmetric: {name: loss}\nparameters: {x: {values: [1, 2, 3]}}\n"
+                                 "drover: {parallel: 1, outcome_constraints: [{metric: ms, max: 55, min: 5}]}\n"))
+    assert done.returncode == 0, done.stderr
+    drover(place, "export", "s", "--optuna", str(tmp_path / "s.db"), python=PEERS)
+    best, found = peer(place, CONSTRAINED, f"sqlite:///{tmp_path}/s.db")
+    assert best == 1 and found[:2] == [[5.0], [-5.0]] and found[2][0] > 1e300
+    lines = [json.loads(t) for t in drover(place, "export", "s", "--jsonl", "-").splitlines()]
+    assert [t["feasible"] for t in lines] == [False, True, False]
+    drover(place, "export", "s", "--csv", "t.csv")
+    drover(place, "import", "again", "--csv", "t.csv", "--goal", "minimize")
+    back = [json.loads(t) for t in drover(place, "export", "again", "--jsonl", "-").splitlines()]
+    assert [(t["params"], t["metrics"]) for t in back] == [(t["params"], t["metrics"]) for t in lines]
+
+
 PARQUET = """
 import json, sys, pyarrow.parquet
 rows = pyarrow.parquet.read_table(sys.argv[1]).to_pylist()
@@ -475,6 +500,27 @@ except ValueError as error:
     print(json.dumps(str(error)))
 """)
     assert "x" in wrong
+
+
+def test_python_searches_with_an_outcome_constraint(place):
+    best, none = python(place, """
+bounds = [{"metric": "ms", "max": 70}]
+space = {"x": {"min": 0.0, "max": 1.0}, "y": {"min": 0.0, "max": 1.0}}
+with drover.Study(space, seed=3, outcome_constraints=bounds) as study:
+    for trial in (t for _ in range(24) for t in study.ask()):
+        x, y = trial["params"]["x"], trial["params"]["y"]
+        study.tell(trial, x + y, values={"ms": 100 - 100 * x * y})
+    best = study.best()
+    assert study.note is None
+with drover.Study(space, metrics=[{"name": "loss"}], outcome_constraints=bounds) as study:
+    for trial in study.ask(9):
+        study.tell(trial, {"loss": 1.0, "ms": 90})
+    none = study.best()
+    study.ask()
+    assert "no trial is feasible yet" in study.note or "exploring" in study.note, study.note
+print(json.dumps([best, none]))
+""")
+    assert best["params"]["x"] * best["params"]["y"] >= 0.3 and best["value"] < 1.15 and none == []
 
 
 def test_python_takes_numbers_of_any_type_and_the_trial_it_gave(place):

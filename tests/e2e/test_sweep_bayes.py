@@ -138,3 +138,98 @@ echo "{\\"loss\\": $loss}"
     assert done.returncode == 0, done.stderr
     shares = place.show()["importance"]
     assert next(iter(shares)) == "x" and shares["x"] > 0.95 and max(shares["y"], shares["z"]) < 0.1
+
+
+SLOW = """
+loss=$(awk -v x=$x -v y=$y 'BEGIN { printf "%.17g", x + y }')
+ms=$(awk -v x=$x -v y=$y 'BEGIN { printf "%.17g", 100 - 100 * x * y }')
+"""
+SIDES = "parameters: {x: {min: 0.0, max: 1.0}, y: {min: 0.0, max: 1.0}}\nmetric: {name: loss}\n"
+FAST = "outcome_constraints: [{metric: ms, max: 70}]"  # x y >= 0.3: the best is 1.0954, without the constraint 0
+
+
+@pytest.mark.parametrize("method,run_cap,near", [("bayes", 30, 1.15), ("random", 40, 1.5), ("grid", 25, 1.31)])
+def test_the_best_trial_satisfies_the_outcome_constraints(place, method, run_cap, near):
+    place.script("t.sh", SLOW + 'echo "{\\"loss\\": $loss, \\"ms\\": $ms}"\n')
+    sides = SIDES if method != "grid" else "metric: {name: loss}\nparameters: {x: {values: [0.1, 0.3, 0.5, 0.7, 0.9]}, " \
+        "y: {values: [0.1, 0.3, 0.5, 0.7, 0.9]}}\n"
+    done = place.run(place.sweep(f"method: {method}\nrun_cap: {run_cap}\n{sides}drover: {{parallel: 2, seed: 2, {FAST}}}\n"))
+    assert done.returncode == 0, done.stderr
+    shown = place.show()
+    trials = {t["id"]: t for t in shown["trials"]}
+    good = [t for t in trials.values() if t["metrics"]["ms"] <= 70]
+    assert min(t["value"] for t in trials.values()) < min(t["value"] for t in good)  # it matters
+    assert [t["id"] for t in trials.values() if t["feasible"]] == [t["id"] for t in good]
+    assert shown["best"]["value"] == min(t["value"] for t in good) < near
+    assert f"best: trial {shown['best']['id']}," in done.stdout and "infeasible" in done.stderr
+    rows = place.run("show", "s").stdout.splitlines()
+    first = next(k for k, line in enumerate(rows) if line.split()[:1] == ["1"])
+    assert int(rows[first].split()[1]) == shown["best"]["id"]
+    marks = ["infeasible" in line for line in rows[first:first + min(20, len(trials))]]
+    assert marks == sorted(marks) and sum(not m for m in marks) == min(20, len(good))
+    assert place.run("best", "s", "--json").stdout.startswith(f'{{"id":{shown["best"]["id"]},')
+    worst = next(i for i, t in trials.items() if not t["feasible"])
+    assert place.run("show", "s", str(worst)).stdout.startswith(f"trial {worst}  done, infeasible  ")
+    table = place.run("show", "s", "--csv").stdout.splitlines()
+    column = table[0].split(",").index("feasible")
+    assert [line.split(",")[column] == "true" for line in table[1:]] == [t["feasible"] for t in trials.values()]
+
+
+def test_with_constraints_a_sweep_that_is_killed_continues_as_it_would_have(place):
+    place.script("t.sh", SLOW + 'echo "{\\"loss\\": $loss, \\"ms\\": $ms}"; sleep 0.05\n')
+    text = f"method: bayes\nrun_cap: 18\n{SIDES}drover: {{parallel: 1, seed: 4, retries: 100, {FAST}}}\n"
+    assert place.run(place.sweep(text, name="undisturbed")).returncode == 0
+    sweep = place.sweep(text, name="killed")
+    for n in (9, 13):
+        p = place.start(*([sweep] if n == 9 else ["--name", "killed", "--resume"]))
+        wait_until(lambda n=n: len(place.records("ended", "killed")) >= n, f"{n} ends")
+        p.kill()
+        p.wait()
+    done = place.run("--name", "killed", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert params(place, "killed") == params(place, "undisturbed")
+    assert place.show("killed")["best"] == place.show("undisturbed")["best"]
+
+
+def test_two_objectives_with_a_constraint_have_a_feasible_front(place):
+    place.script("t.sh", SLOW + 'echo "{\\"loss\\": $loss, \\"ms\\": $ms, \\"x\\": $x}"\n')
+    sides = SIDES.replace("metric: {name: loss}", "metrics: [{name: loss}, {name: x, goal: maximize}]")
+    done = place.run(place.sweep(f"method: bayes\nrun_cap: 24\n{sides}drover: {{parallel: 2, seed: 3, {FAST}}}\n"))
+    assert done.returncode == 0, done.stderr
+    shown = place.show()
+    trials = {t["id"]: t for t in shown["trials"]}
+    assert shown["pareto"] and all(trials[i]["feasible"] for i in shown["pareto"])
+    assert not all(t["feasible"] for t in trials.values())
+
+
+def test_if_no_trial_is_feasible_there_is_no_best_one_and_why(place):
+    place.script("t.sh", 'echo "{\\"loss\\": $x}"\n')
+    done = place.run(place.sweep(f"method: bayes\nrun_cap: 10\n{SIDES}drover: {{parallel: 1, {FAST}}}\n"))
+    assert done.returncode == 1, done.stderr  # as without any value: there is no result
+    assert "best: none, since no trial satisfies outcome_constraints\n" in done.stdout
+    assert "search: no trial is feasible: none has reported 'ms'\n" in done.stderr
+    assert place.show()["best"] is None
+    best = place.run("best", "s")
+    assert best.returncode == 1 and "no trial has a value yet that satisfies outcome_constraints" in best.stderr
+
+
+def test_a_prior_sweep_brings_what_its_trials_have_measured(place):
+    place.script("t.sh", SLOW + 'echo "{\\"loss\\": $loss, \\"ms\\": $ms}"\n')
+    first = f"method: sobol\nrun_cap: 16\n{SIDES}"
+    assert place.run(place.sweep(first, name="first")).returncode == 0
+    text = f"method: bayes\nrun_cap: 6\n{SIDES}drover: {{parallel: 1, seed: 1, {FAST}}}\n"
+    done = place.run(place.sweep(text, name="second"), "--prior", "first")
+    assert done.returncode == 0, done.stderr
+    assert place.show("second")["best"]["value"] < 1.2
+
+
+@pytest.mark.parametrize("value,said", [
+    ("[{metric: ms}]", "the outcome constraint of 'ms' has neither 'min' nor 'max'"),
+    ("[{metric: ms, min: 3, max: 2}]", "'min' must not be above 'max'"),
+    ("[{metric: ms, most: 2}]", "unknown key 'most'"), ("{metric: ms, max: 2}", "must be a list")])
+def test_a_wrong_outcome_constraint_is_refused(place, value, said):
+    place.script("t.sh", "echo loss=1\n")
+    done = place.run(place.sweep(f"method: random\nrun_cap: 2\n{SIDES}drover: {{outcome_constraints: {value}}}\n"))
+    assert done.returncode == 2 and said in done.stderr and "s.yaml:" in done.stderr
+    top = place.run(place.sweep(f"method: random\nrun_cap: 2\n{SIDES}outcome_constraints: []\n"))
+    assert top.returncode == 2 and "try: drover: {outcome_constraints:" in top.stderr

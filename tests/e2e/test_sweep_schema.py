@@ -56,7 +56,7 @@ def test_the_schema_is_one():
 @pytest.mark.parametrize("folder,where,mapping", [
     ("hpo/spec", "a sweep file", SCHEMA), ("hpo/spec", "metric", DEFS["metric"]), ("hpo/spec", "drover", DEFS["drover"]),
     ("hpo/spec", "resources", DEFS["resources"]), ("hpo/spec", "an observation", DEFS["observation"]),
-    ("hpo/space", "a condition", DEFS["condition"])], ids=lambda x: x if isinstance(x, str) else "")
+    ("hpo/spec", "an outcome constraint", DEFS["outcome_constraint"]), ("hpo/space", "a condition", DEFS["condition"])], ids=lambda x: x if isinstance(x, str) else "")
 def test_a_mapping_has_the_keys_that_the_program_reads(folder, where, mapping):
     assert set(mapping["properties"]) == keys_in(folder, where) - {"scheduler"}  # known, and always an error
 
@@ -122,6 +122,9 @@ BROKEN = {
     "a condition without values": GOOD + "drover: {when: {x: {param: x, in: []}}}\n",
     "an observation with two kinds of values": GOOD + "drover: {prior: [{params: {x: 0.5}, value: 1, values: {loss: 1}}]}\n",
     "start that is no list": GOOD + "drover: {start: {x: 0.5}}\n",
+    "an outcome constraint without bounds": GOOD + "drover: {outcome_constraints: [{metric: ms}]}\n",
+    "an outcome constraint without a metric": GOOD + "drover: {outcome_constraints: [{max: 5}]}\n",
+    "an outcome constraint in a mapping": GOOD + "drover: {outcome_constraints: {metric: ms, max: 5}}\n",
     "a command that is text": GOOD + "command: ./t.sh\n",
 }
 

@@ -16,7 +16,7 @@ static inline struct stopper *kit_stopper(const char *text)
     struct config_node n = config_node_of_json(v);
     struct stopper *s = NULL;
     struct err e = {0};
-    if (stopper_new(&s, &n, &e) < 0)
+    if (stopper_new(&s, &n, NULL, &e) < 0)
         FAIL("%s: %s", text, e.text);
     return s;
 }

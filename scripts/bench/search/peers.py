@@ -212,9 +212,10 @@ class Skopt(Random):
 class Ours:
     """`drover suggest`, or another program that speaks its lines: one process a search."""
 
-    def __init__(self, command, space, seed, budget, batch, method):
+    def __init__(self, command, space, seed, budget, batch, method, **more):
         self.process = subprocess.Popen(shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.call(op="init", space=space, seed=seed, budget=budget, batch=batch, goal="minimize", method=method)
+        self.call(op="init", space=space, seed=seed, budget=budget, batch=batch, goal="minimize", method=method,
+                  **more)
 
     def call(self, **message):
         try:

@@ -220,3 +220,45 @@ TEST(equal_outputs_become_nought)
     output_transform_fit(&w, OUTPUT_TRANSFORM_LIFT, y, 3);
     CHECK_NEAR(output_transform_value(&w, 4), 0, 0);
 }
+
+/* ---- the probability of a constraint -------------------------------------------------------- */
+
+TEST(log_within_has_the_values_of_tables)
+{
+    static const struct {
+        double low, high, mean, sd, p;
+    } rows[] = {
+        {-INFINITY, 0, 0, 1, 0.5},
+        {-INFINITY, 3, 1, 2, 0.84134474606854293}, /* Phi(1) */
+        {3, INFINITY, 1, 2, 0.15865525393145705},  /* Phi(-1) */
+        {-1, 1, 0, 1, 0.68268949213708585},        /* one deviation */
+        {1, 2, 0, 1, 0.13590512198327784},         /* Phi(2) - Phi(1) */
+        {-2, -1, 0, 1, 0.13590512198327784},
+    };
+    double slope[2];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECK_NEAR(
+            acquisition_log_within(rows[i].low, rows[i].high, rows[i].mean, rows[i].sd, slope),
+            log(rows[i].p), 1e-12);
+    /* ln Phi(-40), from tables of Mills' ratio: -804.608442013754 */
+    CHECK_NEAR(acquisition_log_within(-INFINITY, 0, 40, 1, slope), -804.608442013754, 1e-8);
+}
+
+TEST(log_within_has_its_slopes_everywhere)
+{
+    static const double bounds[][2] = {{-INFINITY, 0}, {0, INFINITY}, {-0.3, 0.4}, {0, 0}};
+    for (size_t k = 0; k < 4; k++)
+        for (double mean = -60; mean < 60; mean += 0.37) {
+            double slope[2], other[2], sd = 0.8, h = 1e-5, low = bounds[k][0], high = bounds[k][1];
+            CHECK(isfinite(acquisition_log_within(low, high, mean, sd, slope)));
+            CHECK(isfinite(slope[0]) && isfinite(slope[1]));
+            if (low == high)
+                continue; /* the limit is not smooth */
+            double up = acquisition_log_within(low, high, mean + h, sd, other),
+                   down = acquisition_log_within(low, high, mean - h, sd, other);
+            CHECK_NEAR((slope[0] - (up - down) / (2 * h)) / (1 + fabs(slope[0])), 0, 1e-4);
+            up = acquisition_log_within(low, high, mean, sd + h, other);
+            down = acquisition_log_within(low, high, mean, sd - h, other);
+            CHECK_NEAR((slope[1] - (up - down) / (2 * h)) / (1 + fabs(slope[1])), 0, 1e-3);
+        }
+}

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "common/rng.h"
+#include "hpo/model/acquisition.h"
 #include "hpo/model/pareto.h"
 #include "hpo/samplers/bayes_model.h"
 #include "tests/unit/kit_trials.h"
@@ -373,4 +374,36 @@ TEST(two_goals_are_searched_for_what_they_add_to_the_front)
     CHECK(value >= random);
     end(&a);
     end(&b);
+}
+
+/* ---- outcome constraints -------------------------------------------------------------------- */
+
+TEST(a_bound_adds_the_logarithm_of_its_probability_and_alone_it_is_the_target)
+{
+    struct world w;
+    double x[2] = {0.3, 0.7}, slope[2], mean, var, by[2], free_of_it, bounded[2], alone;
+    begin(&w, plane, NULL, 12, 4);
+    struct kernel_points at = {x, 1, 1};
+    bayes_acquisition_target_at(&w.target, &at, &free_of_it, NULL);
+    gp_predict(w.model->gp, &at, &mean, &var, NULL, NULL);
+    w.target.bounds[0] = (struct bayes_acquisition_bound){w.model->gp, -INFINITY, mean};
+    w.target.bound_count = 1;
+    bayes_acquisition_target_at(&w.target, &at, bounded, NULL);
+    CHECK_NEAR(bounded[0], free_of_it + log(0.5), 1e-9); /* the bound is at the mean: P = 1/2 */
+    CHECK_NEAR(bayes_acquisition_log_feasible(&w.target, x), log(0.5), 1e-9);
+    w.target.bounds[0] = (struct bayes_acquisition_bound){w.model->gp, -1, 0.5};
+    w.target.seek = true;
+    bayes_acquisition_target_at(&w.target, &at, &alone, slope);
+    CHECK_NEAR(alone, acquisition_log_within(-1, 0.5, mean, sqrt(var), by), 1e-9);
+    for (size_t c = 0; c < 2; c++) {
+        double there[2] = {x[0], x[1]}, h = 1e-6;
+        there[c] += h;
+        bayes_acquisition_target_at(&w.target, &(struct kernel_points){there, 1, 1}, &bounded[1],
+                                    NULL);
+        there[c] -= 2 * h;
+        bayes_acquisition_target_at(&w.target, &(struct kernel_points){there, 1, 1}, &bounded[0],
+                                    NULL);
+        CHECK_NEAR(slope[c], (bounded[1] - bounded[0]) / (2 * h), 1e-3 * (1 + fabs(slope[c])));
+    }
+    end(&w);
 }

@@ -192,10 +192,16 @@ TEST(the_front_has_those_that_none_is_better_than_in_all_goals)
     add(p, TRIAL_PRUNED, "{\"loss\":2.5,\"accuracy\":0.8}");
     add(p, TRIAL_DONE, "{\"loss\":0.5}");
     add(p, TRIAL_DONE, "{\"loss\":3,\"accuracy\":0.9}");
-    AUTO(json) json_t *front = sweep_analysis_front(objectives, 2, &view);
+    struct sampler_task task = {.objectives = objectives, .objective_count = 2};
+    AUTO(json) json_t *front = sweep_analysis_front(&task, &view);
     AUTO(free) char *text = json_line(front);
     CHECK_STR(text, "[3,2,0,6]");
+    const struct outcomes bounds = {.at = {{"accuracy", 0.8, INFINITY}}, .count = 1};
+    task.outcomes = &bounds;
+    AUTO(json) json_t *feasible = sweep_analysis_front(&task, &view);
+    AUTO(free) char *fewer = json_line(feasible);
+    CHECK_STR(fewer, "[2,0,6]");
     clear();
-    AUTO(json) json_t *none = sweep_analysis_front(objectives, 2, &view);
+    AUTO(json) json_t *none = sweep_analysis_front(&task, &view);
     CHECK_INT(json_array_size(none), 0);
 }

@@ -73,3 +73,22 @@ TEST(several_targets_have_to_be_reached_by_one_trial)
     CHECK_STR(out.actions[0].reason, "the metric's target is reached");
     end();
 }
+
+TEST(the_best_and_the_target_are_those_of_feasible_trials)
+{
+    start_with("method: grid\nprogram: t\nparameters: {x: {min: 1, max: 3}}\n"
+               "metric: {name: loss, target: 1}\n"
+               "drover: {parallel: 2, outcome_constraints: [{metric: ms, max: 50}]}\n");
+    step(SCHEDULER_EV_HELLO, 0, "{\"slots\":2}");
+    step(SCHEDULER_EV_REPORT, 1, "{\"step\":1,\"loss\":0.5}");
+    CHECK_INT(scheduler_best(s), -1); /* it is not known to be feasible */
+    step(SCHEDULER_EV_REPORT, 1, "{\"step\":2,\"ms\":80}");
+    step(SCHEDULER_EV_REPORT, 2, "{\"step\":1,\"loss\":2,\"ms\":20}");
+    step(SCHEDULER_EV_DONE, 1, "{\"status\":0,\"seconds\":1}");
+    CHECK_INT(scheduler_best(s), 1);
+    CHECK_INT(scheduler_view(s).count, 3); /* the target is not reached: another trial runs */
+    AUTO(json) json_t *slow = scheduler_trial_json(s, 0), *fast = scheduler_trial_json(s, 1);
+    CHECK(json_is_false(json_object_get(slow, "feasible")));
+    CHECK(json_is_true(json_object_get(fast, "feasible")));
+    end();
+}

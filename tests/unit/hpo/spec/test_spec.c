@@ -193,7 +193,7 @@ TEST(several_metrics_conditions_and_constraints_make_the_samplers_task)
     struct sampler_objective objectives[SPEC_METRICS_MAX];
     AUTO(stopper) struct stopper *stopper = NULL;
     struct config_node stop = config_node_of_json(s->early_terminate);
-    CHECK_INT(stopper_new(&stopper, &stop, NULL), 0);
+    CHECK_INT(stopper_new(&stopper, &stop, NULL, NULL), 0);
     sampler_task_of_spec(&task, objectives, s, stopper);
     CHECK_STR(s->method->name, "bayes");
     CHECK_INT(task.objective_count, 2);

@@ -143,6 +143,38 @@ TEST(median_compares_the_best_with_the_means_of_done_trials_up_to_the_step)
     CHECK(stops(rule, false, at));
 }
 
+TEST(a_trial_that_is_done_and_breaks_a_constraint_is_not_compared)
+{
+    AUTO(json) json_t *v = json_loads("{\"type\":\"median\",\"min_trials\":1}", 0, NULL);
+    const struct outcomes bounds = {.at = {{"ms", -INFINITY, 50}}, .count = 1};
+    struct config_node n = config_node_of_json(v);
+    AUTO(stopper) struct stopper *rule = NULL;
+    CHECK(stopper_new(&rule, &n, &bounds, NULL) == 0);
+    struct trial *fast = ADD(true, 5, 5), *slow = ADD(true, 1, 1);
+    json_object_set_new(fast->metrics, "ms", json_integer(20));
+    json_object_set_new(slow->metrics, "ms", json_integer(80));
+    CHECK(!stops(rule, false, ADD(false, 4, 4))); /* better than 5; the 1 does not count */
+    json_object_set_new(slow->metrics, "ms", json_integer(40));
+    CHECK(stops(rule, false, ADD(false, 4, 4))); /* worse than the middle, 3 */
+}
+
+TEST(asha_compares_trials_behind_one_that_breaks_a_constraint)
+{
+    AUTO(json) json_t *v = json_loads("{\"type\":\"asha\",\"min_iter\":1,\"eta\":4}", 0, NULL);
+    const struct outcomes bounds = {.at = {{"ms", -INFINITY, 50}}, .count = 1};
+    struct config_node n = config_node_of_json(v);
+    AUTO(stopper) struct stopper *rule = NULL;
+    CHECK(stopper_new(&rule, &n, &bounds, NULL) == 0);
+    for (int i = 0; i < 4; i++)
+        stops(rule, false, ADD(false, 9, 9)); /* they take the rung */
+    struct trial *slow = ADD(false, 1, 1);
+    stops(rule, false, slow);
+    slow->state = TRIAL_DONE;
+    CHECK(!stops(rule, false, ADD(false, 2, 2))); /* the best of those that count */
+    slow->state = TRIAL_RUNNING;
+    CHECK(stops(rule, false, ADD(false, 1.5, 1.5)));
+}
+
 TEST(median_waits_for_min_iter_and_min_trials)
 {
     AUTO(stopper)
@@ -488,7 +520,7 @@ TEST(each_rule_has_its_keys_and_defaults)
     struct config_node n = config_node_of_json(bad);
     struct stopper *untouched = NULL;
     struct err e = {0};
-    CHECK(stopper_new(&untouched, &n, &e) < 0 && !untouched);
+    CHECK(stopper_new(&untouched, &n, NULL, &e) < 0 && !untouched);
     CHECK_HAS(e.text, "/min_iter: 'min_iter' must be from 1");
 }
 
@@ -499,7 +531,7 @@ TEST(an_unknown_type_is_answered_with_the_nearest_or_with_all)
     AUTO(json) json_t *near = json_loads("{\"type\":\"hyperbond\"}", 0, NULL);
     AUTO(json) json_t *other = json_loads("{\"type\":\"successive\"}", 0, NULL);
     struct config_node n = config_node_of_json(near), o = config_node_of_json(other);
-    CHECK(stopper_new(&s, &n, &e) < 0 && stopper_new(&s, &o, &far) < 0);
+    CHECK(stopper_new(&s, &n, NULL, &e) < 0 && stopper_new(&s, &o, NULL, &far) < 0);
     CHECK_STR(e.hint, "\"type\":\"hyperband\"");
     CHECK_STR(far.hint, "hyperband, asha, curve or median");
 }
