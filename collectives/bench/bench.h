@@ -26,6 +26,7 @@ struct bench_opts {
     uint64_t step_bytes;           /* -i */
     int factor;                    /* -f; 0: step_bytes are added */
     int iters, warmups, checks;    /* -n -w -c */
+    int bisect_from;               /* --bisect, a number of nodes; 0: never */
     unsigned types, ops;           /* -d -o: bits of enum drover_type, drover_op */
     int root;                      /* -r */
     enum stats_pick pick;          /* -a */

@@ -496,6 +496,17 @@ def test_a_verdict_passes_or_fails_the_command_with_reasons():
     assert done.returncode == 0 and "none, a single rank has no bus" in done.stdout
 
 
+def test_bisection_takes_few_rounds_and_can_be_switched_off():
+    args = ["--pairs", "-e", "64K", "-n", "1", "--json"]
+    done = bench(6, *args, "--bisect", "6")
+    d = json.loads(done.stdout)
+    assert d["bisected"]["nodes"] == 6 and 1 <= d["bisected"]["rounds"] <= 2 * math.log2(6) + 2, done.stderr
+    assert d["bisected"]["usual_gbps"] > 0 and len(d["nodes"]) <= 6
+    for more in (["--bisect", "0"], ["--bisect", "4"], []):
+        d = json.loads(bench(3, *args, *more).stdout)
+        assert "bisected" not in d and len(d["nodes"]) == 3
+
+
 def test_the_published_figures_are_those_of_the_records():
     code = (ROOT / "collectives/bench/analysis/verdict.c").read_text()
     rows = re.findall(r'\{"([^"]+)", (\d+), (\d+), ([\d.]+), "(\d{4}-\d\d)", "([^"]+)"\}', code)

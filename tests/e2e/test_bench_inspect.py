@@ -42,7 +42,7 @@ def test_a_table_names_the_slowest_rank_and_the_late_one(tmp_path, form):
     assert done.returncode == 0 and done.stderr == "", done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if not line.startswith("#")]
     name = ["unknown"] if form == "2.28" else ["DP", "Group", "0"]
-    assert rows[1] == ["0x7f8c496ae9f661", *name, "coll", "1", "c01", "4001", "5", "6.00", "80.00", "80.00", "80.00"]
+    assert rows[1] == ["0x7f8c496ae9f661", *name, "coll", "1", "c01", "4001", "5", "6.00", "80.00"]
     assert "slowest rank 1 on c01, 80.00 GB/s, median 100.00 GB/s (80 %)\n" in done.stdout
     assert "rank 3 on c02 has the shortest operations: it comes late" in done.stdout
     assert done.stdout.endswith("# 4 files, 20 lines: 0 broken, 0 unfinished, 0 too small\n")

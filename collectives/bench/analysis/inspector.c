@@ -68,8 +68,7 @@ static struct inspector_row *row_of(struct inspector *t, const struct record *r)
                                                .rank = r->rank,
                                                .ranks = r->ranks,
                                                .pid = r->pid,
-                                               .p2p = r->p2p,
-                                               .busbw_min = INFINITY};
+                                               .p2p = r->p2p};
     return &t->rows[t->count++];
 }
 
@@ -96,8 +95,6 @@ int inspector_add(struct inspector *t, const char *line, size_t len, struct err 
     double seconds = (double)r.time_us / 1e6;
     row->seconds += seconds;
     row->traffic_gb += r.busbw * seconds;
-    row->busbw_min = fmin(row->busbw_min, r.busbw);
-    row->busbw_max = fmax(row->busbw_max, r.busbw);
     return 0;
 }
 
@@ -206,15 +203,13 @@ static void show_group(struct strbuf *out, const struct inspector *t, size_t beg
 
 void inspector_show(struct strbuf *out, const struct inspector *t)
 {
-    strbuf_printf(out, "# %18s  %-16s %-4s %6s  %-16s %8s %8s %12s %10s %10s %10s\n",
-                  "communicator", "name", "kind", "rank", "host", "pid", "ops", "time (ms)", "GB/s",
-                  "min", "max");
+    strbuf_printf(out, "# %18s  %-16s %-4s %6s  %-16s %8s %8s %12s %10s\n", "communicator", "name",
+                  "kind", "rank", "host", "pid", "ops", "time (ms)", "GB/s");
     for (size_t i = 0; i < t->count; i++) {
         const struct inspector_row *r = &t->rows[i];
-        strbuf_printf(out, "%20s  %-16.16s %-4s %6lld  %-16.16s %8lld %8lld %12.2f %10.2f", r->comm,
-                      r->name, r->p2p ? "p2p" : "coll", (long long)r->rank, r->host,
+        strbuf_printf(out, "%20s  %-16.16s %-4s %6lld  %-16.16s %8lld %8lld %12.2f %10.2f\n",
+                      r->comm, r->name, r->p2p ? "p2p" : "coll", (long long)r->rank, r->host,
                       (long long)r->pid, (long long)r->ops, 1e3 * r->seconds, inspector_busbw(r));
-        strbuf_printf(out, " %10.2f %10.2f\n", r->seconds > 0 ? r->busbw_min : 0, r->busbw_max);
     }
     for (size_t i = 0; i < t->count;) {
         struct inspector_group g = inspector_judge(t, i);
@@ -225,12 +220,10 @@ void inspector_show(struct strbuf *out, const struct inspector *t)
 
 static json_t *row_json(const struct inspector_row *r)
 {
-    return json_pack("{s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "rank", (json_int_t)r->rank,
-                     "host", json_text(r->host), "pid", (json_int_t)r->pid, "ops",
-                     (json_int_t)r->ops, "bytes", json_number(r->bytes), "time_s",
-                     json_number(r->seconds), "busbw_gbps", json_number(inspector_busbw(r)),
-                     "busbw_min_gbps", json_number(r->seconds > 0 ? r->busbw_min : 0),
-                     "busbw_max_gbps", json_number(r->busbw_max));
+    return json_pack("{s:I, s:o, s:I, s:I, s:o, s:o, s:o}", "rank", (json_int_t)r->rank, "host",
+                     json_text(r->host), "pid", (json_int_t)r->pid, "ops", (json_int_t)r->ops,
+                     "bytes", json_number(r->bytes), "time_s", json_number(r->seconds),
+                     "busbw_gbps", json_number(inspector_busbw(r)));
 }
 
 /* The number of the rank of a row, or null if there is none. */

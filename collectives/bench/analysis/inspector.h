@@ -22,8 +22,7 @@ struct inspector_row {
     bool p2p; /* send and recv, which are apart from collectives */
     int64_t ops;
     double bytes, seconds;
-    double traffic_gb;           /* sum of busbw x time */
-    double busbw_min, busbw_max; /* GB/s, of the operations with a time */
+    double traffic_gb; /* sum of busbw x time */
 };
 
 struct inspector {

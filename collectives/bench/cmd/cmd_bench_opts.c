@@ -124,6 +124,8 @@ static const struct opt options[] = {
     OPT_STR(0, "tolerance", "SHARE", "slowdown that still passes (default: 5%)", T, tolerance),
     OPT_STR(0, "report", "FILE", "write a report, FILE.html or FILE.md", T, o.report),
     OPT_FLAG(0, "pairs", "measure every pair of nodes instead of a collective", T, o.pairs),
+    OPT_INT(0, "bisect", "N", "from N nodes on, only suspect pairs (default: 32; 0: never)", T,
+            o.bench.bisect_from, 0, RANKS_MAX),
 
     OPT_GROUP("Ranks"),
     OPT_INT(0, "np", "N", "number of ranks (default: one per GPU, or one per core)", T, o.np, 1,
@@ -450,6 +452,7 @@ int cmd_bench_opts_read(struct cmd_bench_opts *o, int argc, char **argv, struct 
 {
     struct line a = {.tolerance = "5%", .device_ctas = 16};
     a.o.bench = (struct bench_opts){.iters = 20,
+                                    .bisect_from = 32,
                                     .warmups = 1,
                                     .checks = 1,
                                     .agg = 1,

@@ -5,6 +5,7 @@
 #include "collectives/bench/bench_pairs.h"
 #include "collectives/bench/cmd/cmd_bench_internal.h"
 #include "common/json.h"
+#include "common/plural.h"
 #include "launcher/run/console.h"
 
 /* The result of one rail. */
@@ -36,6 +37,10 @@ static void pairs_json(struct strbuf *out, const struct bench_pairs *p, const ch
                        json_t *rails)
 {
     AUTO(json) json_t *root = json_pack("{s:i, s:o}", "schema", 1, "nodes", json_array());
+    if (p->all)
+        json_object_set_new(root, "bisected",
+                            json_pack("{s:i, s:i, s:f}", "nodes", p->all, "rounds", p->rounds,
+                                      "usual_gbps", p->usual));
     for (int i = 0; i < p->n; i++)
         json_array_append_new(json_object_get(root, "nodes"), json_string(names[i]));
     if (p->rails == 1)
@@ -59,7 +64,7 @@ static int print_pairs(const struct bench_pairs *p, const struct cmd_bench_opts 
     AUTO(strv) char **own = NULL;
     for (int i = 0; i < p->n; i++) {
         bool one_per_node =
-            p->n == 1 || strcmp(devices[p->ranks[0]].host, devices[p->ranks[1]].host) != 0;
+            p->n < 2 || strcmp(devices[p->ranks[0]].host, devices[p->ranks[1]].host) != 0;
         strv_push(&own, one_per_node ? xstrdup(devices[p->ranks[i]].host)
                                      : xasprintf("rank %d", p->ranks[i]));
         names[i] = own[i];
@@ -67,6 +72,10 @@ static int print_pairs(const struct bench_pairs *p, const struct cmd_bench_opts 
     AUTO(strbuf) struct strbuf text = {0}, json = {0};
     AUTO(json) json_t *rails = json_array();
     int found = 0;
+    if (p->all)
+        strbuf_printf(&text, "# %d nodes, %d round%s of bisection, median %.3g GB/s: %s\n", p->all,
+                      p->rounds, plural_s(p->rounds), p->usual,
+                      p->n ? "the suspects and two others" : "no slow link or node");
     for (int k = 0; k < p->rails; k++) {
         size_t begin = (size_t)k * (size_t)p->n * (size_t)p->n;
         struct pairs_map m = {p->rates + begin, p->latency_us + begin, names, p->n, prints_color()};
@@ -74,7 +83,8 @@ static int print_pairs(const struct bench_pairs *p, const struct cmd_bench_opts 
         pairs_judge(&slow, m.rates, p->n);
         if (p->rails > 1)
             strbuf_printf(&text, "# rail %d: rank %d of each node\n", k, k);
-        pairs_show(&text, &m, &slow);
+        if (p->n)
+            pairs_show(&text, &m, &slow);
         json_array_append_new(rails, rail_json(&m, &slow));
         found |= slow.node_count + slow.link_count > 0;
         pairs_slow_free(&slow);

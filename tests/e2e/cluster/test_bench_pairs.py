@@ -84,6 +84,27 @@ def test_where_all_are_alike_nothing_is_named(cables):
     at_best(check, 1, 2, 3)
 
 
+def test_bisection_finds_the_slow_node_or_link_and_measures_its_pairs(cables):
+    def check(_):
+        status, out, err = pairs(cables, "--json", "--bisect", 4)
+        d = json.loads(out)
+        assert status == 0 and d["nodes"] == [] and d["bisected"]["rounds"] == 1, (out, err)
+    at_best(check, 1, 2, 3)
+
+    def check_slow(place):
+        (cables.node(place, SLOW) if isinstance(place, int) else cables.link(*place, SLOW))
+        try:
+            d = json.loads(pairs(cables, "--json", "--bisect", 4)[1])
+        finally:
+            (cables.node(place, USUAL) if isinstance(place, int) else [cables.unlink(i) for i in place[:1]])
+        names = {f"node{i + 1}" for i in ([place] if isinstance(place, int) else place)}
+        assert names <= set(d["nodes"]) and d["bisected"]["nodes"] == 4 and d["bisected"]["rounds"] <= 6, d
+        slow = {d["nodes"][i] for i in d["slow_nodes"]} | {d["nodes"][i] for link in d["slow_links"] for i in link}
+        assert slow == names, d
+    for place in (2, (0, 3)):
+        at_best(check_slow, place, place, place)
+
+
 def test_each_rank_of_a_node_is_in_a_rail(cables):
     _, out, err = pairs(cables, "--json", ranks=2)
     assert out, err
