@@ -71,14 +71,6 @@ int estimate_precision_parse(enum estimate_precision *out, const char *text, str
     return i < 0 ? i : 0;
 }
 
-int estimate_optimizer_parse(enum estimate_optimizer *out, const char *text, struct err *e)
-{
-    int i = find(optimizers, ESTIMATE_OPTIMIZERS, "optimizer", text, e);
-    if (i >= 0)
-        *out = (enum estimate_optimizer)i;
-    return i < 0 ? i : 0;
-}
-
 int estimate_optim_parse(struct estimate_opts *o, const char *text, struct err *e)
 {
     for (size_t i = 0; i < COUNT_OF(optims); i++)
@@ -88,7 +80,10 @@ int estimate_optim_parse(struct estimate_opts *o, const char *text, struct err *
             o->foreach = optims[i].foreach;
             return 0;
         }
-    return estimate_optimizer_parse(&o->optimizer, text, e);
+    int i = find(optimizers, ESTIMATE_OPTIMIZERS, "optimizer", text, e);
+    if (i >= 0)
+        o->optimizer = (enum estimate_optimizer)i;
+    return i < 0 ? i : 0;
 }
 
 int estimate_loss_parse(enum estimate_loss *out, const char *text, struct err *e)

@@ -88,15 +88,14 @@ enum { ESTIMATE_SEQ_MAX = 2048, ESTIMATE_FORMULA_MAX = 192 };
 /* Returns options without a model: batch 1, bf16, adamw, one rank, no parallelism. */
 struct estimate_opts estimate_opts_default(void);
 
-/* Read the words of --precision and --optimizer. -EINVAL with the nearest word as the hint */
+/* Read the words of --precision and --loss. -EINVAL with the nearest word as the hint */
 int estimate_precision_parse(enum estimate_precision *out, const char *text, struct err *e);
-int estimate_optimizer_parse(enum estimate_optimizer *out, const char *text, struct err *e);
 const char *estimate_precision_name(enum estimate_precision p);
 const char *estimate_optimizer_name(enum estimate_optimizer o);
 int estimate_loss_parse(enum estimate_loss *out, const char *text, struct err *e);
 const char *estimate_loss_name(enum estimate_loss l);
 
-/* Reads the name of an optimizer, also as Transformers' --optim has it ("paged_adamw_8bit"), into
+/* Reads the word of --optimizer, also as Transformers' --optim has it ("paged_adamw_8bit"), into
  * `optimizer`, `paged` and `foreach`. -EINVAL as above */
 int estimate_optim_parse(struct estimate_opts *o, const char *text, struct err *e);
 

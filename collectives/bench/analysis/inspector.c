@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "collectives/bench/analysis/stats.h"
-#include "common/plural.h"
 
 static const double LATE = 0.8; /* share of the median time per operation */
 

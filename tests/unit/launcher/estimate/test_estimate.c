@@ -473,13 +473,12 @@ TEST(less_of_something_never_needs_more_memory)
 TEST(words_are_read_and_near_words_suggested)
 {
     enum estimate_precision p = ESTIMATE_FP32;
-    enum estimate_optimizer o = ESTIMATE_SGD;
+    struct estimate_opts t = estimate_opts_default();
     CHECK_INT(estimate_precision_parse(&p, "fp8", NULL), 0);
     CHECK_INT(p, ESTIMATE_FP8);
     CHECK_STR(estimate_precision_name(p), "fp8");
-    CHECK_INT(estimate_optimizer_parse(&o, "lion", NULL), 0);
-    CHECK_STR(estimate_optimizer_name(o), "lion");
-    struct estimate_opts t = estimate_opts_default();
+    CHECK_INT(estimate_optim_parse(&t, "lion", NULL), 0);
+    CHECK_STR(estimate_optimizer_name(t.optimizer), "lion");
     CHECK_INT(estimate_optim_parse(&t, "paged_adamw_8bit", NULL), 0);
     CHECK(t.optimizer == ESTIMATE_ADAM_8BIT && t.paged && !t.foreach);
     CHECK_INT(estimate_optim_parse(&t, "adamw_torch", NULL), 0);
