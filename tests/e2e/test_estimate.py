@@ -183,7 +183,7 @@ def test_400_random_jobs_are_advised_by_what_fits(estimate):
                "--optimizer": r.choice(["adamw", "paged_adamw_8bit", "adamw_torch", "sgd"]), "--accumulate": r.choice([1, 4])}
         job.update(r.choice([{}, {}, {"--no-flash": True}, {"--lora": 16}, {"--qlora": True}, {"--step-in-backward": True}]))
         got = ask(job)
-        for line in r.sample(got["advice"], min(1, len(got["advice"]))):
+        for line in got["advice"]:
             words, rest = line.split(": ", 1)
             changed, words, lines = dict(job), words.split(), lines + 1
             while words:
