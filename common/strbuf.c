@@ -65,6 +65,15 @@ void strbuf_reset(struct strbuf *b)
         b->data[0] = '\0';
 }
 
+void strbuf_indent(struct strbuf *b, const char *text)
+{
+    for (const char *p = text; *p;) {
+        size_t len = strcspn(p, "\n");
+        strbuf_printf(b, "    %.*s\n", (int)len, p);
+        p += len + (p[len] != '\0');
+    }
+}
+
 void strbuf_consume(struct strbuf *b, size_t n)
 {
     assert(n <= b->len);

@@ -19,6 +19,8 @@ void strbuf_add(struct strbuf *b, const void *bytes, size_t len);
 void strbuf_puts(struct strbuf *b, const char *s);
 void strbuf_putc(struct strbuf *b, char c);
 void strbuf_printf(struct strbuf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Appends the lines of a text, each after four spaces. */
+void strbuf_indent(struct strbuf *b, const char *text);
 /* Makes room for `more` bytes after the string, which the caller writes and counts in `len`. */
 void strbuf_reserve(struct strbuf *b, size_t more);
 /* Empties the string; the memory stays allocated. */

@@ -9,7 +9,9 @@
 #include "common/log.h"
 #include "common/own_process.h"
 #include "common/strbuf.h"
+#include "launcher/hang/stack_text.h"
 #include "launcher/plan/env.h"
+#include "launcher/watch/mpi_singletons.h"
 
 enum { READ_BYTES = 4096, TEXT_MAX = 1 << 20 };
 
@@ -47,20 +49,35 @@ static void on_closed(uv_handle_t *h)
 }
 
 /* Appends gdb's frames, or the first thread of py-spy's output, which is the main one. Limits the
- * number of lines and their length. */
+ * number of lines and their length. Of the variables, which follow their frame, only a hash stays:
+ * of those from the outermost collective outwards. */
 static void add_frames(struct strbuf *b, const struct tool *t)
 {
     int lines = 0, threads = 0;
+    uint64_t state = 0;
+    bool waits = false;
     for (const char *p = strbuf_str(&t->text); *p && lines < CALL_STACKS_LINES_MAX;) {
         size_t len = strcspn(p, "\n");
         threads += strncmp(p, "Thread ", 7) == 0;
-        bool shown = t->python ? len > 0 && threads < 2 : p[0] == '#';
-        if (shown)
+        bool variable = t->python ? strncmp(p, "        ", 8) == 0 : p[0] == '=';
+        bool shown = t->python ? len > 0 && threads < 2 && !variable : p[0] == '#';
+        if (shown) {
+            char name[32];
+            size_t line = b->len;
             strbuf_printf(b, "%.*s\n",
                           (int)(len < CALL_STACKS_LINE_BYTES ? len : CALL_STACKS_LINE_BYTES), p);
+            if (stack_text_collective(name, sizeof name, strbuf_str(b) + line)) {
+                waits = true;
+                state = 0;
+            }
+        }
+        for (size_t i = 0; i < len && variable && waits && threads < 2; i++)
+            state = (state ^ (unsigned char)p[i]) * 1099511628211U; /* FNV-1a */
         lines += shown;
         p += len + (p[len] != '\0');
     }
+    if (waits)
+        strbuf_printf(b, "state: %016llx\n", (unsigned long long)state);
 }
 
 static void report(struct call_stacks *s)
@@ -172,9 +189,21 @@ static void start_tool(struct tool *t, uv_loop_t *loop, const struct rank_status
     char pid[16];
     snprintf(pid, sizeof pid, "%d", (int)of->at.pid);
     const char *py_spy[] = {"py-spy", "dump", "--nonblocking", "--pid", pid, NULL};
-    const char *gdb[] = {
-        "gdb", "-nx", "-batch", "-p", pid, "-ex", "set width 0", "-ex", "thread apply 1 bt 24",
-        NULL};
+    const char *native[] = {"py-spy", "dump", "--native", "--locals", "--pid", pid, NULL};
+    /* With each frame the registers that it has saved (x86-64) and the beginning of its variables
+     */
+    const char *gdb[] = {"gdb",
+                         "-nx",
+                         "-batch",
+                         "-p",
+                         pid,
+                         "-ex",
+                         "set width 0",
+                         "-ex",
+                         "thread apply 1 frame apply 24 -c printf \"=%lx %lx %lx %lx %lx %lx %lx "
+                         "%lx %lx %lx\\n\", $rbx, $rbp, $r12, $r13, $r14, $r15, ((long *)$sp)[0], "
+                         "((long *)$sp)[1], ((long *)$sp)[2], ((long *)$sp)[3]",
+                         NULL};
     t->exited = t->eof = true;
     bool python = strncmp(of->at.name, "python", 6) == 0 || is_python(of->at.pid);
     t->python = python && is_installed("py-spy");
@@ -184,7 +213,9 @@ static void start_tool(struct tool *t, uv_loop_t *loop, const struct rank_status
     t->used = true;
     t->owner->open += 2;
     uv_pipe_init(loop, &t->out, 0);
-    int rc = spawn_tool(t, loop, t->python ? py_spy : gdb, env);
+    char library[64];
+    bool polls = of->at.state == 'R' && mpi_singletons_mapped(library, sizeof library, of->at.pid);
+    int rc = spawn_tool(t, loop, !t->python ? gdb : polls ? native : py_spy, env);
     if (rc == 0)
         rc = uv_read_start((uv_stream_t *)&t->out, on_alloc, on_read);
     if (rc < 0)

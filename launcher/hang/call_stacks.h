@@ -11,7 +11,7 @@
 #include "launcher/engine/rank_status.h"
 
 enum {
-    CALL_STACKS_MAX = 8,
+    CALL_STACKS_MAX = 32,
     CALL_STACKS_LIMIT_MS = 15000,
     CALL_STACKS_LINES_MAX = 24,
     CALL_STACKS_LINE_BYTES = 160, /* a longer line is cut */
@@ -22,10 +22,12 @@ struct call_stacks;
 
 /* Captures the stacks of the main threads of `n` processes (at most CALL_STACKS_MAX). These are the
  * relevant processes of the statuses in `of`. Uses py-spy if the process is a Python and py-spy is
- * installed, else gdb. The loop calls `done` once. `texts` has one entry per process, with whole
- * lines and at most CALL_STACKS_TEXT_MAX bytes. An entry is empty if no tool is installed, or if
- * the tool lacks permission or was too slow. The texts are borrowed during the call. `done` may
- * call call_stacks_free(). */
+ * installed, else gdb. Of a process that runs in a program of MPI, native frames are among those of
+ * Python. A last line "state: …" changes if the variables of the frames do that wait in a
+ * collective, as far as they are known; it may be missing. The loop calls `done` once. `texts` has
+ * one entry per process, with whole lines and at most CALL_STACKS_TEXT_MAX bytes. An entry is empty
+ * if no tool is installed, or if the tool lacks permission or was too slow. The texts are borrowed
+ * during the call. `done` may call call_stacks_free(). */
 struct call_stacks *call_stacks_capture(uv_loop_t *loop, const struct rank_status *of, int n,
                                         void (*done)(void *arg, const char *const *texts),
                                         void *arg);

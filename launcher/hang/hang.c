@@ -30,6 +30,21 @@ struct hang {
     int64_t timeout_ms, sampled_ms;
 };
 
+const struct hang_case_text hang_cases[] = {
+    [HANG_STOPPED] = {"stopped", "a rank is stopped"},
+    [HANG_ALL_IDLE] = {"all idle", "no rank has written output or used its CPU"},
+    [HANG_COLLECTIVE] = {"collective",
+                         "ranks wait in a collective, and no rank does anything else"},
+    [HANG_SOME_IDLE] = {"some idle",
+                        "no rank has written output, and some have not used their CPU"},
+    [HANG_GPUS_SPIN] = {"GPUs spin",
+                        "no rank has written output, and GPUs only wait for other ranks"},
+    [HANG_STILL] = {"still", "no rank has written output, some have not used their CPU, and the "
+                             "others have only used it"},
+    [HANG_POLLS] = {"polls", "no rank has written output or moved data, and those that use the CPU "
+                             "wait in the same call of MPI as before"},
+};
+
 static void restart_times(struct rank *r, int64_t now_ms)
 {
     r->last_output_ms = r->last_active_ms = r->last_running_ms = r->last_work_ms =
@@ -144,7 +159,9 @@ static enum hang_case decide(const struct counts *c, bool gpu_works)
         return HANG_GPUS_SPIN;
     if (c->idle > 0 && c->still == c->running && (c->idle * 2 < c->running || c->alone > 0))
         return HANG_SOME_IDLE;
-    return c->long_silent && c->idle > 0 && c->long_still == c->running ? HANG_STILL : HANG_NONE;
+    if (c->long_silent && c->idle > 0 && c->long_still == c->running)
+        return HANG_STILL;
+    return c->still == c->running ? HANG_POLLS : HANG_NONE;
 }
 
 enum hang_case hang_sample_add(struct hang *h, const struct hang_sample *samples, int64_t now_ms)

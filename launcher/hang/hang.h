@@ -21,6 +21,8 @@
  * - The same, each rank is still, and a GPU has spun for the whole timeout.
  * - No rank has written or reported anything and each one has been still for three times the
  *   timeout, and one is idle.
+ * - No rank has written or reported anything, each one is still, and their stacks show twice that
+ *   those that use their CPU wait in the same call of MPI. The caller compares the stacks.
  *
  * The job does not hang if one or a few ranks compute while the other ranks wait for them, for
  * example if rank 0 evaluates or writes a checkpoint. The job does not hang either if a debugger
@@ -64,8 +66,14 @@ enum hang_case {
     HANG_COLLECTIVE, /* all ranks are in collectives or idle */
     HANG_SOME_IDLE,  /* some ranks are idle, and the others spin */
     HANG_GPUS_SPIN,  /* GPUs wait, and no rank works */
-    HANG_STILL       /* some ranks are idle; the others use their CPU, and nothing else */
+    HANG_STILL,      /* some ranks are idle; the others use their CPU, and nothing else */
+    HANG_POLLS       /* no rank works: a hang only if the stacks say so */
 };
+
+/* By case: a word for programs, and what was seen. */
+extern const struct hang_case_text {
+    const char *name, *description;
+} hang_cases[];
 
 /* Adds a sample of each rank and returns the case. After a pause in sampling, because the machine
  * or drover was suspended, all times start again. */

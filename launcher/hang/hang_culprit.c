@@ -547,7 +547,7 @@ static void write_evidence(struct strbuf *b, const struct hang_rank *r)
     if (r->ended || w->pid == 0)
         return;
     if (w->state == 'R')
-        strbuf_puts(b, "; it has run");
+        strbuf_printf(b, "; it has %s", r->collective[0] ? "polled there" : "run");
     else if (w->state == 'T')
         strbuf_puts(b, "; it has stood still");
     else {

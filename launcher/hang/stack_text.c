@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/mem.h"
+#include "launcher/job/rank_list.h"
+
 enum { FIRST_FRAMES = 4, NAME_BYTES = 96 };
 
 struct frame {
@@ -74,8 +77,8 @@ static bool read_gdb(struct frame *f, const char *line)
 static bool read_py_spy(struct frame *f, const char *line)
 {
     static const char *const libraries[] = {
-        "/site-packages/", "/dist-packages/", "/lib/python",       "(<",
-        "(torch/",         "(threading.py",   "(multiprocessing/", NULL};
+        "/site-packages/", "/dist-packages/",   "/lib/python", "(<", "(torch/",
+        "(threading.py",   "(multiprocessing/", ".so",         NULL};
     const char *open = strrchr(line, '('), *end = strrchr(line, ')');
     if (strncmp(line, "    ", 4) != 0 || !open || !end || end < open)
         return false;
@@ -139,18 +142,47 @@ static const char *collective_of(const struct frame *f)
     return NULL;
 }
 
-bool stack_text_collective(char *out, size_t size, const char *stack)
+/* Returns the line of the outermost collective, or NULL, and its name. */
+static const char *find_collective(char *out, size_t size, const char *stack)
 {
+    const char *found = NULL;
     struct frame f;
     out[0] = '\0';
     for (const char *p = stack; *p;) {
         size_t len = strcspn(p, "\n");
         const char *name = read_frame(&f, p, len) ? collective_of(&f) : NULL;
-        if (name)
+        if (name) {
             snprintf(out, size, "%s", name); /* frames follow from the innermost one on */
+            found = p;
+        }
         p += len + (p[len] != '\0');
     }
-    return out[0] != '\0';
+    return found;
+}
+
+bool stack_text_collective(char *out, size_t size, const char *stack)
+{
+    return find_collective(out, size, stack) != NULL;
+}
+
+/* The numbers of frames differ if the innermost ones do. */
+bool stack_text_same_wait(const char *earlier, const char *later)
+{
+    char name[NAME_BYTES];
+    const char *a = find_collective(name, sizeof name, earlier);
+    const char *b = find_collective(name, sizeof name, later);
+    while (a && b && *a && *b) {
+        if (*a == '#' && *b == '#') {
+            a += 1 + strspn(a + 1, "0123456789");
+            b += 1 + strspn(b + 1, "0123456789");
+        }
+        size_t len = strcspn(a, "\n");
+        if (len != strcspn(b, "\n") || memcmp(a, b, len) != 0)
+            return false;
+        a += len + (a[len] != '\0');
+        b += len + (b[len] != '\0');
+    }
+    return a && b && !*a && !*b;
 }
 
 bool stack_text_place(char *out, size_t size, const char *stack)
@@ -194,4 +226,34 @@ void stack_text_trim(struct strbuf *b, const char *stack)
     if (b->len == before)
         strbuf_puts(b, strbuf_str(&first));
     strbuf_free(&first);
+}
+
+void stack_text_write_all(struct strbuf *b, const char *const *stacks, int ranks, int first_rank)
+{
+    AUTO(free) struct strbuf *own = xcalloc((size_t)ranks, sizeof *own);
+    AUTO(free) bool *same = xcalloc((size_t)ranks, sizeof *same);
+    const char *advice = NULL;
+    for (int i = 0; i < ranks; i++) {
+        if (!stacks[i])
+            continue;
+        stack_text_trim(&own[i], stacks[i]);
+        advice = advice ? advice : strstr(stacks[i], "try: ");
+    }
+    for (int i = 0; i < ranks; i++) {
+        if (own[i].len == 0)
+            continue;
+        for (int k = 0; k < ranks; k++)
+            same[k] = own[k].len > 0 && strcmp(strbuf_str(&own[k]), strbuf_str(&own[i])) == 0;
+        strbuf_puts(b, "  stack of ");
+        rank_list_write(b, same, ranks, first_rank);
+        strbuf_puts(b, ":\n");
+        strbuf_indent(b, strbuf_str(&own[i]));
+        for (int k = ranks - 1; k >= i; k--)
+            if (same[k])
+                strbuf_free(&own[k]);
+    }
+    for (int i = 0; i < ranks; i++) /* those without a frame */
+        strbuf_free(&own[i]);
+    if (advice)
+        strbuf_printf(b, "  %.*s\n", (int)strcspn(advice, "\n"), advice);
 }

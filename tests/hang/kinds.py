@@ -60,6 +60,8 @@ KINDS = {
     "no init_process_group": ("gloo_init:sleep", "start", "victim", {"victim": -1}),
     "connection is not answered": ("mpi:connect", "network", "victim", {"harness": "full"}),
     "MPI_Recv without MPI_Send": ("mpi_receive:pause", "missing", "victim", {}),
+    "all receive first, MPI": ("mpi_ring", "cycle", "none", {}),
+    "MPI_Recv against MPI_Barrier": ("mpi_calls", "different call", "victim", {"sizes": (3, 4)}),
     "stdout is not read": ("mpi:stdout", "output", "victim", {"harness": "stdout"}),
     "disk is full": ("mpi:disk_full", "disk", "victim", {}),
     "subprocess.run does not end": ("mpi:child", "child", "victim", {}),
@@ -79,6 +81,8 @@ KINDS = {
 HEALTHY = {
     "rank 0 evaluates, MPI": ("evaluates:mpi", {}),
     "rank 0 evaluates, gloo": ("evaluates:gloo", {}),
+    "uneven short steps, MPI": ("reduces:uneven", {}),
+    "short steps, MPI": ("reduces:even", {}),
     "rank 0 writes a checkpoint": ("writes", {}),
     "rank 0 compiles in child processes": ("compiles", {}),
     "a line now and then": ("prints", {}),

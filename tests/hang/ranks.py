@@ -37,6 +37,9 @@ class Mpi:
     def barrier(self):
         self.lib.MPI_Barrier(ctypes.c_void_p(self.world))
 
+    def broadcast(self):
+        self.lib.MPI_Bcast(self.buffer, 1, ctypes.c_void_p(self.int), 0, ctypes.c_void_p(self.world))
+
     def receive(self, source):
         self.lib.MPI_Recv(self.buffer, 1, ctypes.c_void_p(self.int), source, 0, ctypes.c_void_p(self.world), None)
 
@@ -292,6 +295,21 @@ def job_mpi_receive(what):
     mpi.receive(VICTIM)
 
 
+def job_mpi_ring(what):
+    """Each rank receives first, and spins."""
+    mpi = Mpi()
+    mpi.receive((RANK + 1) % SIZE)
+
+
+def job_mpi_calls(what):
+    """The victim waits for a message, the others wait for the victim."""
+    mpi = Mpi()
+    if RANK == VICTIM:
+        mpi.receive((RANK + 1) % SIZE)
+    else:
+        mpi.barrier()
+
+
 def job_mpi_init(what):
     if RANK == VICTIM:
         VICTIMS[what]()
@@ -355,6 +373,19 @@ def job_evaluates(what):
         mpi.end()
     else:
         all_reduce(dist)
+
+
+def job_reduces(what):
+    """The ranks compute a little, and meet: without a line, new memory or bytes."""
+    mpi = Mpi()
+    end = time.monotonic() + HEALTHY_S
+    while True:
+        sum(range(50000 * (RANK + 1)) if what == "uneven" else range(200000))
+        mpi.buffer[0] = time.monotonic() < end
+        mpi.broadcast()
+        if not mpi.buffer[0]:
+            break
+    mpi.end()
 
 
 def job_writes(what):

@@ -38,8 +38,9 @@ struct rank_facts {
     struct gpu_wait_state power;
     enum gpu_wait gpu;
     bool gpu_lost;
-    char *stack; /* NULL: none */
-    bool heard;  /* it has written a line or reported */
+    char *stack;         /* NULL: none */
+    char *earlier_stack; /* of the probe before; NULL: none */
+    bool heard;          /* it has written a line or reported */
 };
 
 struct feature_hang {
@@ -63,37 +64,17 @@ struct feature_hang {
                       */
     struct ras_answer earlier, later;
     int pending; /* number of missing answers: local stacks, remote stacks, NCCL RAS */
-    int local[STACKS_MAX], local_count;   /* ranks of this node whose stacks were requested */
-    int remote[STACKS_MAX], remote_count; /* ranks on other nodes whose stacks are missing */
+    int local[CALL_STACKS_MAX], local_count;   /* ranks of this node whose stacks were requested */
+    int remote[CALL_STACKS_MAX], remote_count; /* … on other nodes, whose stacks are missing */
+    /* Probes: the stacks of ranks that use their CPU, while nothing says that they work */
+    bool is_probing;
+    enum hang_case last_case;
+    int64_t probed_ms, probe_every_ms; /* the last one; doubled if ranks compute */
     struct strbuf text, collectives, ras_text, missing;
     json_t *report;
 };
 
-static const struct {
-    const char *name, *description;
-} cases[] = {
-    [HANG_STOPPED] = {"stopped", "a rank is stopped"},
-    [HANG_ALL_IDLE] = {"all idle", "no rank has written output or used its CPU"},
-    [HANG_COLLECTIVE] = {"collective",
-                         "ranks wait in a collective, and no rank does anything else"},
-    [HANG_SOME_IDLE] = {"some idle",
-                        "no rank has written output, and some have not used their CPU"},
-    [HANG_GPUS_SPIN] = {"GPUs spin",
-                        "no rank has written output, and GPUs only wait for other ranks"},
-    [HANG_STILL] = {"still", "no rank has written output, some have not used their CPU, and the "
-                             "others have only used it"},
-};
-
 /* ---- the report ----------------------------------------------------------------------------- */
-
-static void add_indented(struct strbuf *b, const char *text)
-{
-    for (const char *p = text; *p;) {
-        size_t len = strcspn(p, "\n");
-        strbuf_printf(b, "    %.*s\n", (int)len, p);
-        p += len + (p[len] != '\0');
-    }
-}
 
 /* Marks the ranks that wait in another place than most ranks. If the collectives show a difference,
  * only the collectives count: in the same collective, some ranks may sleep while others spin. */
@@ -147,23 +128,6 @@ static void add_rank(struct feature_hang *h, int rank, json_t *all)
     json_array_append_new(all, one);
 }
 
-/* Names the ranks that have exited, if the collectives do not explain what the other ranks wait
- * for. */
-static void write_exited(struct feature_hang *h)
-{
-    AUTO(free) bool *running = xcalloc((size_t)h->ranks, sizeof *running);
-    int n = 0;
-    for (int i = 0; i < h->ranks; i++)
-        n += running[i] = !h->ended[i];
-    if (n == h->ranks || h->collectives.len > 0)
-        return;
-    strbuf_puts(&h->text, "  ");
-    rank_list_write(&h->text, h->ended, h->ranks, h->run->plan->first_rank);
-    strbuf_puts(&h->text, " exited with status 0 while ");
-    rank_list_write(&h->text, running, h->ranks, h->run->plan->first_rank);
-    strbuf_printf(&h->text, " still run%s\n", n == 1 ? "s" : "");
-}
-
 static const char *ras_address(const struct feature_hang *h)
 {
     const char *set = env_get(h->run->plan->env, "NCCL_RAS_ADDR");
@@ -197,37 +161,6 @@ static void find_culprits(struct feature_hang *h, struct hang_culprit *out)
     hang_culprit_find(out, ranks, h->ranks, p->first_rank);
 }
 
-/* Writes the stacks without foreign frames. Ranks with equal ones share one text. */
-static void write_stacks(struct feature_hang *h)
-{
-    AUTO(free) struct strbuf *own = xcalloc((size_t)h->ranks, sizeof *own);
-    AUTO(free) bool *same = xcalloc((size_t)h->ranks, sizeof *same);
-    const char *advice = NULL; /* the line of call_stacks.h */
-    for (int i = 0; i < h->ranks; i++) {
-        if (!h->facts[i].stack)
-            continue;
-        stack_text_trim(&own[i], h->facts[i].stack);
-        advice = advice ? advice : strstr(h->facts[i].stack, "try: ");
-    }
-    for (int i = 0; i < h->ranks; i++) {
-        if (own[i].len == 0)
-            continue;
-        for (int k = 0; k < h->ranks; k++)
-            same[k] = own[k].len > 0 && strcmp(strbuf_str(&own[k]), strbuf_str(&own[i])) == 0;
-        strbuf_puts(&h->text, "  stack of ");
-        rank_list_write(&h->text, same, h->ranks, h->run->plan->first_rank);
-        strbuf_puts(&h->text, ":\n");
-        add_indented(&h->text, strbuf_str(&own[i]));
-        for (int k = h->ranks - 1; k >= i; k--)
-            if (same[k])
-                strbuf_free(&own[k]);
-    }
-    for (int i = 0; i < h->ranks; i++) /* those without a frame */
-        strbuf_free(&own[i]);
-    if (advice)
-        strbuf_printf(&h->text, "  %.*s\n", (int)strcspn(advice, "\n"), advice);
-}
-
 static void write_report(struct feature_hang *h)
 {
     struct hang_culprit found = {.culprits = xcalloc((size_t)h->ranks, sizeof *found.culprits)};
@@ -252,9 +185,11 @@ static void write_report(struct feature_hang *h)
     if (h->ranks > ROWS_MAX)
         strbuf_printf(&h->text, "  (from rank %d on, only ranks that differ are listed)\n",
                       ROWS_MAX);
-    write_exited(h);
     strbuf_puts(&h->text, strbuf_str(&h->collectives));
-    write_stacks(h);
+    AUTO(free) const char **stacks = xcalloc((size_t)h->ranks, sizeof *stacks);
+    for (int i = 0; i < h->ranks; i++)
+        stacks[i] = h->facts[i].stack;
+    stack_text_write_all(&h->text, stacks, h->ranks, h->run->plan->first_rank);
     strbuf_puts(&h->text, strbuf_str(&h->missing));
     strbuf_puts(&h->text, strbuf_str(&h->ras_text));
     json_object_update_new(h->report, json_pack("{s:o, s:s, s:o, s:o}", "verdict",
@@ -267,12 +202,16 @@ static void write_report(struct feature_hang *h)
 /* ---- stacks --------------------------------------------------------------------------------- */
 
 static void on_ras(void *arg, const char *text);
-
+static void end_probe(struct feature_hang *h);
 /* The service is asked a second time when all else has arrived: only what stands still counts. */
 static void answer_arrived(struct feature_hang *h)
 {
     if (--h->pending > 0)
         return;
+    if (h->is_probing) {
+        end_probe(h);
+        return;
+    }
     if (h->ras_answers == 1) {
         h->pending = 1;
         nccl_ras_free(h->ras);
@@ -296,7 +235,7 @@ static void on_ras(void *arg, const char *text)
         strbuf_reset(&h->ras_text);
         if (strlen(text) <= RAS_TEXT_MAX && !strstr(text, "\"communicators")) {
             strbuf_puts(&h->ras_text, "  NCCL RAS reports:\n");
-            add_indented(&h->ras_text, text);
+            strbuf_indent(&h->ras_text, text);
         }
         if (strlen(text) <= RAS_TEXT_MAX)
             json_object_set_new(h->report, "ras", json_text(text));
@@ -327,7 +266,8 @@ static void on_call_stack(void *arg, int rank, const char *text)
             add_stack(h, rank, text);
             if (h->remote_count > 0)
                 return;
-            uv_timer_stop(h->timer);
+            if (!h->is_probing)
+                uv_timer_stop(h->timer);
             answer_arrived(h);
             return;
         }
@@ -360,24 +300,24 @@ static void request_stack(struct feature_hang *h, int rank, struct rank_status *
  * the idle and the busy ranks, then of any other ranks. */
 static void request_stacks(struct feature_hang *h)
 {
-    struct rank_status local[STACKS_MAX];
+    struct rank_status local[CALL_STACKS_MAX];
     int idle = 0;
+    h->local_count = h->remote_count = 0;
     for (int i = 0; i < h->ranks; i++)
         idle += hang_is_idle(h->hang, i);
     for (int pass = 0; pass < 3; pass++)
         for (int i = 0; i < h->ranks && h->local_count + h->remote_count < STACKS_MAX; i++) {
             bool few = hang_is_idle(h->hang, i) == (idle * 2 <= h->ranks);
             int own = h->differs[i] ? 0 : few ? 1 : 2;
-            if (own == pass && h->status[i].at.pid > 0 && !h->ended[i])
+            if (own == pass && h->status[i].at.pid > 0 && !h->ended[i] && !h->facts[i].stack)
                 request_stack(h, i, local);
         }
     h->pending = 1 + (h->remote_count > 0);
+    call_stacks_free(h->stacks);
     h->stacks = call_stacks_capture(h->run->loop, local, h->local_count, on_stacks, h);
     if (h->remote_count > 0)
         uv_timer_start(h->timer, on_remote_limit, REMOTE_LIMIT_MS, 0);
 }
-
-/* ---- the timer ------------------------------------------------------------------------------ */
 
 /* Detects ranks that wait in MPI_Init. Such ranks have connected to PMIx, and wait in a fence until
  * all ranks have connected; they may be busy there. libpmix tells its server of a fence only when
@@ -411,6 +351,18 @@ static void report_hang(struct feature_hang *h)
     h->ras = ras ? nccl_ras_query(h->run->loop, ras, on_ras, h) : NULL;
 }
 
+/* Reports a hang that the samples show. */
+static void find_hang(struct feature_hang *h, enum hang_case v)
+{
+    uv_timer_stop(h->timer);
+    h->is_found = true;
+    h->found_ms = feature_now_ms(h->run);
+    h->cause = xasprintf("for %g s, %s (--hang-timeout)", h->timeout_s, hang_cases[v].description);
+    h->fields = json_pack("{s:s, s:I}", "why", hang_cases[v].name, "timeout_ms",
+                          (json_int_t)(h->timeout_s * 1000));
+    report_hang(h);
+}
+
 static void on_status_limit(uv_timer_t *t)
 {
     struct feature_hang *h = t->data;
@@ -427,6 +379,7 @@ void feature_hang_report(struct feature_run *r, const char *cause, const bool *r
         return;
     }
     h->is_found = true;
+    h->is_probing = false;
     h->found_ms = feature_now_ms(r);
     h->cause = xstrdup(cause);
     h->fields = fields;
@@ -437,6 +390,62 @@ void feature_hang_report(struct feature_run *r, const char *cause, const bool *r
         report_hang(h);
     else
         uv_timer_start(h->timer, on_status_limit, REMOTE_STATUS_MS, 0);
+}
+
+/* ---- probes and samples ---------------------------------------------------------------------- */
+
+static void forget_stacks(struct feature_hang *h)
+{
+    for (int i = 0; i < h->ranks; i++) {
+        free(TAKE(h->facts[i].stack));
+        free(TAKE(h->facts[i].earlier_stack));
+    }
+}
+
+/* Asks for the stacks of the ranks that are not idle, if these are few enough. */
+static void start_probe(struct feature_hang *h, int64_t now_ms)
+{
+    struct rank_status local[CALL_STACKS_MAX];
+    int busy = 0;
+    for (int i = 0; i < h->ranks; i++)
+        busy += !h->ended[i] && !hang_is_idle(h->hang, i);
+    h->probed_ms = now_ms;
+    if (busy > CALL_STACKS_MAX)
+        return;
+    h->is_probing = true;
+    h->local_count = h->remote_count = 0;
+    for (int i = 0; i < h->ranks; i++)
+        if (!h->ended[i] && !hang_is_idle(h->hang, i))
+            request_stack(h, i, local);
+    h->pending = 1 + (h->remote_count > 0);
+    call_stacks_free(h->stacks);
+    h->stacks = call_stacks_capture(h->run->loop, local, h->local_count, on_stacks, h);
+}
+
+/* The job hangs if each rank that uses its CPU waits in a collective, as in the probe before. */
+static void end_probe(struct feature_hang *h)
+{
+    bool computes = false, same = true; /* a stack that did not arrive says nothing */
+    h->is_probing = false;
+    for (int i = 0; i < h->ranks; i++) {
+        const struct rank_facts *f = &h->facts[i];
+        bool probed = !h->ended[i] && !hang_is_idle(h->hang, i);
+        computes |= probed && f->stack && !stack_text_same_wait(f->stack, f->stack);
+        same &= !probed ||
+                (f->earlier_stack && f->stack && stack_text_same_wait(f->earlier_stack, f->stack));
+    }
+    if (h->last_case == HANG_POLLS && same) {
+        find_hang(h, HANG_POLLS);
+        return;
+    }
+    h->probe_every_ms *= computes ? 2 : 1;
+    for (int i = 0; i < h->ranks; i++) {
+        struct rank_facts *f = &h->facts[i];
+        free(f->earlier_stack);
+        f->earlier_stack = TAKE(f->stack);
+    }
+    if (h->last_case != HANG_POLLS)
+        forget_stacks(h);
 }
 
 /* Reads what the GPUs of this machine's ranks do. Ranks may share a GPU. */
@@ -466,6 +475,8 @@ static void on_timer(uv_timer_t *t)
     detect_mpi_init(h);
     sample_gpus(h);
     for (int i = 0; i < h->ranks; i++) {
+        if (h->is_probing && h->status[i].at.state == 't') /* the tool of the probe holds it */
+            h->status[i].at.state = 'R';
         samples[i] = (struct hang_sample){
             .exited = h->ended[i],
             .seen = rc == 0 && h->status[i].at.pid > 0,
@@ -478,16 +489,19 @@ static void on_timer(uv_timer_t *t)
             .gpu = h->facts[i].gpu,
             .waits_ms = h->status[i].collective.failed ? 0 : h->status[i].collective.waits_ms};
     }
-    enum hang_case v = hang_sample_add(h->hang, samples, feature_now_ms(h->run));
-    if (v == HANG_NONE)
+    int64_t now_ms = feature_now_ms(h->run);
+    enum hang_case v = h->last_case = hang_sample_add(h->hang, samples, now_ms);
+    if (h->is_probing && now_ms - h->probed_ms < REMOTE_LIMIT_MS)
         return;
-    uv_timer_stop(t);
-    h->is_found = true;
-    h->found_ms = feature_now_ms(h->run);
-    h->cause = xasprintf("for %g s, %s (--hang-timeout)", h->timeout_s, cases[v].description);
-    h->fields = json_pack("{s:s, s:I}", "why", cases[v].name, "timeout_ms",
-                          (json_int_t)(h->timeout_s * 1000));
-    report_hang(h);
+    h->is_probing = false;
+    if (v == HANG_POLLS && now_ms - h->probed_ms >= h->probe_every_ms) {
+        start_probe(h, now_ms);
+    } else if (v == HANG_NONE) {
+        forget_stacks(h);
+        h->probe_every_ms = (int64_t)(h->timeout_s * 1000);
+    } else if (v != HANG_POLLS) {
+        find_hang(h, v);
+    }
 }
 
 /* ---- events of the job ---------------------------------------------------------------------- */
@@ -539,6 +553,7 @@ static void attach(void *state)
     h->named = xcalloc(n, sizeof *h->named);
     h->status = xcalloc(n, sizeof *h->status);
     h->facts = xcalloc(n, sizeof *h->facts);
+    h->probe_every_ms = (int64_t)(h->timeout_s * 1000);
     uint64_t every = (uint64_t)hang_interval_ms(h->hang);
     if (h->timeout_s > 0)
         uv_timer_start(h->timer, on_timer, every, every);
@@ -557,8 +572,7 @@ static void on_job_ended(void *state, const struct job_end *end, int status)
     free(h->differs);
     free(h->status);
     strbuf_free(&h->text);
-    for (int i = 0; i < h->ranks; i++)
-        free(h->facts[i].stack);
+    forget_stacks(h);
     free(h->facts);
     strbuf_free(&h->collectives);
     strbuf_free(&h->missing);

@@ -3,6 +3,14 @@
 #include "common/mem.h"
 #include "tests/unit/test.h"
 
+TEST(a_text_is_indented_by_lines)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    strbuf_indent(&b, "a\n\nb");
+    strbuf_indent(&b, "");
+    CHECK_STR(strbuf_str(&b), "    a\n    \n    b\n");
+}
+
 TEST(an_untouched_buffer_is_the_empty_string)
 {
     struct strbuf b = {0};

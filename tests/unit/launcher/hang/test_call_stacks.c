@@ -56,6 +56,41 @@ TEST(gdb_tells_where_a_process_stands)
     waitpid(pid, NULL, 0);
 }
 
+TEST(a_native_frame_of_mpi_makes_a_line_with_the_state_of_the_frames_outside_of_it)
+{
+    static const struct {
+        const char *names, *has;
+    } tools[] = {
+        {"#0  0x1 in opal_progress ()\n=1 2\n#1  0x2 in PMPI_Recv ()\n=5 6\n", "state: "},
+        {"#0  0x1 in opal_progress ()\n=3 4\n#1  0x2 in PMPI_Recv ()\n=5 6\n", "state: "},
+        {"#0  0x1 in opal_progress ()\n=3 4\n#1  0x2 in PMPI_Recv ()\n=5 7\n", "state: "},
+        {"#0  0x1 in step () at train.c:3\n=1 2\n", ""},
+    };
+    char dir[] = "/tmp/drover-gdb-XXXXXX", path[64], first[64] = "";
+    CHECK(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof path, "%s/gdb", dir);
+    setenv("PATH", dir, 1);
+    for (size_t i = 0; i < COUNT_OF(tools); i++) {
+        FILE *f = fopen(path, "we");
+        CHECK(f != NULL);
+        fprintf(f, "#!/bin/sh\necho '%s'\n", tools[i].names);
+        CHECK_INT(fclose(f), 0);
+        CHECK_INT(chmod(path, 0700), 0);
+        struct heard h = {.calls = 0};
+        ask(&h, &(struct rank_status){.at = {.pid = getpid(), .name = "train"}});
+        const char *state = strstr(strbuf_str(&h.texts), "state: ");
+        CHECK_INT(state != NULL, tools[i].has[0] != '\0');
+        CHECK(!strchr(strbuf_str(&h.texts), '='));
+        if (i == 0)
+            snprintf(first, sizeof first, "%s", state);
+        else if (state)
+            CHECK_INT(strcmp(state, first) == 0, i == 1); /* only the inner frame has changed */
+        strbuf_free(&h.texts);
+    }
+    CHECK_INT(unlink(path), 0);
+    CHECK_INT(rmdir(dir), 0);
+}
+
 TEST(without_a_tool_the_text_is_empty_or_names_the_one_for_python)
 {
     setenv("PATH", "/nowhere", 1);

@@ -36,6 +36,38 @@ static void check(const char *stack, const char *collective, const char *place, 
     CHECK_STR(strbuf_str(&b), text);
 }
 
+TEST(two_stacks_are_the_same_wait_if_they_are_equal_from_the_collective_outwards)
+{
+    static const char inner[] = "#0  0x01 in ?? () from /lib/mca_btl_vader.so\n"
+                                "#1  0x02 in opal_progress () from /lib/libopen-pal.so.40\n",
+                      call[] = "0x03 in PMPI_Recv () from /lib/libmpi.so.40\n",
+                      other[] = "0x03 in PMPI_Send () from /lib/libmpi.so.40\n",
+                      outer[] = "0x04 in step (n=3) at train.c:57\n",
+                      later[] = "0x04 in step (n=4) at "
+                                "train.c:57\n";
+    static const struct {
+        const char *inner, *call, *outer, *state;
+        bool same;
+    } cases[] = {
+        {inner, call, outer, "1", true},   {"", call, outer, "1", true},
+        {inner, other, outer, "1", false}, {inner, call, later, "1", false},
+        {inner, call, outer, "2", false},  {inner, "", outer, "1", false},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char a[512], b[512];
+        bool numbered = cases[i].inner[0];
+        snprintf(a, sizeof a, "%s#2  %s#3  %sstate: 1\n", inner, call, outer);
+        snprintf(b, sizeof b, "%s%s%s%s%sstate: %s\n", cases[i].inner,
+                 cases[i].call[0] ? numbered ? "#2  " : "#0  " : "", cases[i].call,
+                 numbered ? "#3  " : "#1  ", cases[i].outer, cases[i].state);
+        CHECK_INT(stack_text_same_wait(a, b), cases[i].same);
+        CHECK_INT(stack_text_same_wait(b, a), cases[i].same);
+    }
+    CHECK(!stack_text_same_wait("", ""));
+    CHECK(!stack_text_same_wait("#0  0x04 in step () at train.c:57\n",
+                                "#0  0x04 in step () at train.c:57\n")); /* computes */
+}
+
 TEST(frames_of_libraries_are_cut_and_the_collective_stays)
 {
     check(gdb_mpi, "MPI_Barrier", "train.c:57",
