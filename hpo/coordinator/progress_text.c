@@ -451,6 +451,7 @@ void progress_text_importance(struct strbuf *out, const json_t *importance)
     const char *name;
     json_t *share;
     strbuf_puts(out, "importance");
+    size_t before = out->len;
     json_object_foreach ((json_t *)importance, name, share) {
         if (json_real_value(share) < 0.005)
             continue;
@@ -458,7 +459,7 @@ void progress_text_importance(struct strbuf *out, const json_t *importance)
         utf8_add_line(out, name);
         strbuf_printf(out, " %.2f", json_real_value(share));
     }
-    strbuf_putc(out, '\n');
+    strbuf_puts(out, out->len == before ? "  no parameter decides\n" : "\n");
 }
 
 void progress_text_shell(struct strbuf *out, char *const *argv)

@@ -6,9 +6,9 @@
  * counter, the process and its machine. The owner increases the counter every second, and writes
  * "released" in its place when it closes the sweep. A line names a dead owner if its process is
  * gone; if it has locked the same file of the same kernel, since it would still hold that lock; if
- * it has another directory of the same file system, since this one is a copy; or if it is a process that cannot be seen from here (another machine, another container)
- * and the counter stands still for SWEEP_OWNER_WATCH_MS of the watcher's own clock. No clocks are
- * compared.
+ * it has another directory of the same file system, since this one is a copy; or if it is a process
+ * that cannot be seen from here (another machine, another container) and the counter stands still
+ * for SWEEP_OWNER_WATCH_MS of the watcher's own clock. No clocks are compared.
  *
  * The successor of the opening N is the file `owner.N`. It is made with its content, by link(2),
  * which succeeds for one process only, and is then renamed to `owner`. A process that has read an

@@ -168,6 +168,11 @@ TEST(importances_are_one_line_without_values_that_round_to_0)
     progress_text_importance(&b, j);
     CHECK_TEXT(b, "importance  lr 0.71  width 0.29\n");
     json_decref(j);
+    strbuf_reset(&b);
+    j = json_pack("{s:f,s:f}", "lr", 0.0, "width", 0.0); /* of equal values */
+    progress_text_importance(&b, j);
+    CHECK_TEXT(b, "importance  no parameter decides\n");
+    json_decref(j);
 }
 
 TEST(words_are_quoted_for_a_shell)
