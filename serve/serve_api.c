@@ -7,6 +7,7 @@
 #include "launcher/jobs/registry.h"
 #include "serve/data/serve_curves.h"
 #include "serve/data/serve_overview.h"
+#include "serve/data/serve_pack.h"
 #include "serve/data/serve_surface.h"
 #include "serve/serve_command.h"
 
@@ -126,14 +127,17 @@ static int number(int64_t *out, const struct asked *q, const char *name, int64_t
 
 static int answer_columns(struct serve_answer *a, const struct asked *q, struct err *e)
 {
-    int64_t since = 0;
-    if (number(&since, q, "since", 0, INT64_MAX, e) < 0)
+    int64_t since = 0, planes = 0;
+    if (number(&since, q, "since", 0, INT64_MAX, e) < 0 ||
+        number(&planes, q, "planes", 0, 1, e) < 0)
         return -EINVAL;
     a->type = type_binary;
-    if (serve_sweep_add_kept(&a->body, q->sweep, since))
-        return 0;
-    serve_overview_columns(&a->body, q->sweep, since);
-    serve_sweep_keep(q->sweep, since, &a->body);
+    if (!serve_sweep_add_kept(&a->body, q->sweep, since)) {
+        serve_overview_columns(&a->body, q->sweep, since);
+        serve_sweep_keep(q->sweep, since, &a->body);
+    }
+    if (planes)
+        serve_pack_planes(&a->body);
     return 0;
 }
 

@@ -100,3 +100,25 @@ const char *serve_pack_data(const struct strbuf *body)
 {
     return body->data + sizeof(uint32_t) + head_length(body);
 }
+
+void serve_pack_planes(struct strbuf *body)
+{
+    AUTO(json) json_t *head = serve_pack_head(body);
+    size_t start = (size_t)(serve_pack_data(body) - body->data);
+    AUTO(strbuf) struct strbuf copy = {0};
+    strbuf_add(&copy, body->data, body->len);
+    char *data = body->data + start;
+    const char *from = copy.data + start;
+    const char *name;
+    json_t *place;
+    json_object_foreach (json_object_get(head, "columns"), name, place) {
+        const char *type = json_string_value(json_array_get(place, 0));
+        size_t at = (size_t)json_integer_value(json_array_get(place, 1));
+        size_t count = (size_t)json_integer_value(json_array_get(place, 2)), t = 0;
+        while (strcmp(types[t].name, type) != 0)
+            t++;
+        for (size_t i = 0; i < count; i++)
+            for (size_t k = 0; k < types[t].size; k++)
+                data[at + k * count + i] = from[at + i * types[t].size + k];
+    }
+}

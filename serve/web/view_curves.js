@@ -2,7 +2,7 @@
 import { Plot, css, paint, shade } from './plot.js'
 import { check, describe, el, num, select, stateColour, table, trialLink, whole } from './format.js'
 
-const LINES_MAX = 60, RUNGS_MAX = 60
+const LINES_MAX = 60, RUNGS_MAX = 60, NEWS_MS = 5000
 
 // Where a rule of early stopping judges: {at, name, reports}. reports: `at` counts reports, otherwise it has steps. As in
 // hpo/stoppers; `e` is complete.
@@ -52,7 +52,16 @@ export function mount(root, app) {
     return ids
   }
 
+  // While trials report, the answers for all of them are asked for again only if the page is seen, and not too often.
+  let loaded = -Infinity, later = 0
+  function loadNews() {
+    const wait = loaded + NEWS_MS - performance.now()
+    if (wait <= 0 && !document.hidden) return load()
+    later ||= setTimeout(() => { later = 0; if (root.isConnected) loadNews()?.catch(e => plot.say(e.message)) }, Math.max(wait, 1000))
+  }
+
   async function load() {
+    loaded = performance.now()
     const { study } = app
     drawPicks()
     drawSummary()
@@ -164,5 +173,5 @@ export function mount(root, app) {
     summary.replaceChildren(el('div', { class: 'head' }, el('h2', {}, 'Metrics of the selected trials')),
       table(['metric', 'trials', 'least', 'in trial', 'largest', 'in trial', 'mean of the last values'], rows))
   }
-  return why => { load().catch(e => plot.say(e.message)) }
+  return why => { (why === 'data' ? loadNews() : load())?.catch(e => plot.say(e.message)) }
 }
