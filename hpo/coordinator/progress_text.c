@@ -5,6 +5,7 @@
 
 #include "common/mem.h"
 #include "common/number_format.h"
+#include "common/plural.h"
 #include "common/redact.h"
 #include "common/utf8.h"
 #include "hpo/scheduler/worker_health.h"
@@ -371,17 +372,30 @@ void progress_text_output(struct strbuf *out, const json_t *trial, const char *d
         strbuf_printf(out, "%s/%lld", path, (long long)lease);
 }
 
-/* "             exit status 3; output: sweeps/s/trials/000017/4" */
-static void print_error(struct strbuf *out, const json_t *trial, const char *dir, int indent)
+/* "             3 trials: exit status 3; output: sweeps/s/trials/000017/4", below the first entry
+ * that has this error. */
+static void print_error(struct strbuf *out, const struct entry *entries, size_t at, size_t n,
+                        const char *dir, int indent)
 {
     AUTO(strbuf) struct strbuf path = {0};
-    size_t start = out->len;
+    const json_t *trial = entries[at].trial;
+    size_t start = out->len, others = 0;
     if (!*text_of(trial, "error"))
         return;
+    for (size_t i = 0; i < n; i++) {
+        if (i == at || strcmp(text_of(entries[i].trial, "error"), text_of(trial, "error")) != 0)
+            continue;
+        if (i < at)
+            return;
+        others++;
+    }
     if (dir)
         progress_text_output(&path, trial, dir);
-    strbuf_printf(out, "%*s%s%s%s", indent, "", text_of(trial, "error"),
-                  path.len > 0 ? "; output: " : "", strbuf_str(&path));
+    strbuf_printf(out, "%*s", indent, "");
+    if (others > 0)
+        strbuf_printf(out, "%zu trial%s: ", others + 1, plural_s((long long)others + 1));
+    strbuf_printf(out, "%s%s%s", text_of(trial, "error"), path.len > 0 ? "; output: " : "",
+                  strbuf_str(&path));
     end_line(out, start, LINE_MAX_SHOWN);
 }
 
@@ -407,7 +421,7 @@ static void print_cells(struct strbuf *out, char *const *cells, const struct ent
         }
         strbuf_putc(out, '\n');
         if (r > 0)
-            print_error(out, entries[r - 1].trial, dir, width[0] + 2 + width[1] + 2);
+            print_error(out, entries, r - 1, rows - 1, dir, width[0] + 2 + width[1] + 2);
     }
 }
 

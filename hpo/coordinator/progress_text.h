@@ -54,7 +54,8 @@ void progress_text_counts(struct strbuf *out, const struct scheduler_counts *c);
  * trials without a value are last, in their order. `trials` is an array of trials. With several
  * objectives each has a column, and the trials of `front`, an array of ids (NULL: one objective),
  * are first, with a star instead of their rank. A trial with an error has a second line with the
- * error and the directory of its output; `dir` is that of the sweep (NULL: without it). */
+ * error and the directory of its output, which stands once for all trials with this error; `dir` is
+ * that of the sweep (NULL: without it). */
 void progress_text_table(struct strbuf *out, const json_t *trials, const struct spec *spec,
                          const json_t *front, const char *dir, size_t max);
 

@@ -135,6 +135,27 @@ TEST(a_failed_trial_has_its_reason_and_its_output_below_it)
     json_decref(t);
 }
 
+TEST(a_reason_that_several_trials_have_stands_once)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(json) json_t *list = json_array();
+    static const char *const errors[] = {"no file", "boom", "no file", "no file"};
+    for (int i = 0; i < 4; i++) {
+        json_t *t = trial(i, "failed", "{}", json_null());
+        json_object_set_new(t, "error", json_string(errors[i]));
+        json_array_append_new(list, t);
+    }
+    static const struct spec least = {.metrics = {{.name = "loss"}}, .metric_count = 1};
+    progress_text_table(&b, list, &least, NULL, "/w/s", 20);
+    CHECK_TEXT(b, "rank  trial  state   value\n"
+                  "   1      0  failed      -\n"
+                  "             3 trials: no file\n"
+                  "   2      1  failed      -\n"
+                  "             boom\n"
+                  "   3      2  failed      -\n"
+                  "   4      3  failed      -\n");
+}
+
 TEST(with_several_objectives_each_has_a_column_and_the_front_is_first_with_stars)
 {
     AUTO(strbuf) struct strbuf b = {0};
