@@ -151,7 +151,7 @@ def test_optuna_has_the_outcome_constraints_as_its_own(tmp_path):
     lines = [json.loads(t) for t in drover(place, "export", "s", "--jsonl", "-").splitlines()]
     assert [t["feasible"] for t in lines] == [False, True, False]
     drover(place, "export", "s", "--csv", "t.csv")
-    drover(place, "import", "again", "--csv", "t.csv", "--goal", "minimize")
+    drover(place, "import", "--csv", "t.csv", "--name", "again", "--goal", "minimize")
     back = [json.loads(t) for t in drover(place, "export", "again", "--jsonl", "-").splitlines()]
     assert [(t["params"], t["metrics"]) for t in back] == [(t["params"], t["metrics"]) for t in lines]
 
