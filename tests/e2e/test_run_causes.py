@@ -93,8 +93,8 @@ def attempts(drover):
 def test_what_a_restart_does_not_cure_is_not_restarted(drover, command, text, named):
     done = python(drover, text, "--max-restarts=3", command=command)
     assert done.returncode in (1, 2) and attempts(drover) == 1
-    assert done.stderr.endswith(f"drover {command}: not restarted: a restart does not cure this ({named})\n"
-                                "  try: --restart-always, which restarts in any case\n"), done.stderr
+    assert (f"drover {command}: not restarted: a restart does not cure this ({named})\n"
+            "  try: --restart-always, which restarts in any case\n  try: drover runs show ") in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("command", ["run", "torchrun"])
