@@ -87,6 +87,8 @@ static const struct opt own_rows[] = {
              job.features.baseline.update),
     OPT_STR(0, "name", "NAME", "name of the run in drover runs (only drover)", T,
             job.features.run_log.name),
+    OPT_STR(0, "notify", "URL|COMMAND", "tell it a failure, a hang and the end (only drover)", T,
+            job.features.notify),
     OPT_FLAG(0, "no-record", "keep no log of the run for drover runs (only drover)", T,
              job.features.run_log.off),
     OPT_FLAG(0, "no-pty", "make the ranks' stdout a pipe, not a pty (only drover)", T,

@@ -369,6 +369,7 @@ static const struct opt options[] = {
     FEATURE(hang),
     FEATURE(idle),
     FEATURE(finite),
+    FEATURE(notify),
     OPT_DURATION(0, "start-timeout", "DURATION", "time for all nodes to connect (default: 60)", T,
                  start_timeout_s, 0, FEATURE_TIME_MAX_S),
     OPT_DURATION(0, "lost-after", "DURATION", "silence after which a node is lost (default: 15)", T,

@@ -15,10 +15,10 @@
  * `sections`. `redirect` writes a line before the console asks if the line is shown, too. `metrics`
  * may wait when all others have finished. */
 static const struct feature *const rows[] = {
-    &feature_spares,     &feature_preflight, &feature_mismatch, &feature_usage,
-    &feature_events,     &feature_finite,    &feature_budget,   &feature_baseline,
-    &feature_idle,       &feature_report,    &feature_sections, &feature_hang,
-    &feature_stragglers, &feature_redirect,  &feature_run_log,  &feature_metrics,
+    &feature_spares,   &feature_preflight, &feature_mismatch,   &feature_usage,    &feature_events,
+    &feature_finite,   &feature_budget,    &feature_baseline,   &feature_idle,     &feature_report,
+    &feature_sections, &feature_hang,      &feature_stragglers, &feature_redirect, &feature_run_log,
+    &feature_notify,   &feature_metrics,
 };
 
 /* Calls the function `fn` of each feature that has a state and this function. */

@@ -77,6 +77,7 @@ struct feature_settings {
         struct hosts *candidates; /* the hosts that the job may use; owned; NULL: it needs all … */
         int nodes_min, nodes_max; /* … else the number that it needs */
     } spares;
+    const char *notify;                 /* URL or command */
     const char *events, *report;        /* files */
     const char *metrics, *metrics_file; /* address; file */
     double hang_timeout_s, idle_timeout_s;
@@ -161,9 +162,9 @@ struct feature {
 };
 
 extern const struct feature feature_baseline, feature_budget, feature_events, feature_finite,
-    feature_hang, feature_idle, feature_metrics, feature_mismatch, feature_preflight,
-    feature_redirect, feature_report, feature_run_log, feature_sections, feature_spares,
-    feature_stragglers, feature_usage;
+    feature_hang, feature_idle, feature_metrics, feature_mismatch, feature_notify,
+    feature_preflight, feature_redirect, feature_report, feature_run_log, feature_sections,
+    feature_spares, feature_stragglers, feature_usage;
 
 /* ---- what the session does ------------------------------------------------------------------ */
 
