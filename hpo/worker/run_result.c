@@ -4,6 +4,7 @@
 
 #include "common/mem.h"
 #include "common/utf8.h"
+#include "launcher/watch/first_cause.h"
 
 enum { LINE_SHOWN_MAX = 300, ERROR_MAX = 1000 };
 
@@ -51,6 +52,26 @@ static const char *last_line(const char *const *lines)
     return last;
 }
 
+/* Appends the cause as `drover run` has it, unless `out` has it already. */
+static void add_cause(struct strbuf *out, const struct job_end *end)
+{
+    AUTO(strbuf) struct strbuf why = {0};
+    struct first_cause c;
+    if (end->ranks_count == 0)
+        return;
+    first_cause_find(&c, end->first_failed, end->ranks, end->ranks_count);
+    first_cause_write(&why, &c, end->ranks_count, 0);
+    if (c.rank != end->first_failed)
+        strbuf_printf(out, "; cause: rank %d%s", c.rank, why.len ? ": " : "");
+    else if (why.len && !strstr(strbuf_str(out), strbuf_str(&why)))
+        strbuf_puts(out, "; cause: ");
+    else
+        strbuf_reset(&why);
+    AUTO(free) char *shown = run_result_utf8(strbuf_str(&why), LINE_SHOWN_MAX);
+    strbuf_puts(out, shown);
+    first_cause_clear(&c);
+}
+
 static void describe(struct strbuf *out, const struct job_end *end)
 {
     const struct rank_end *r = &end->first;
@@ -71,6 +92,7 @@ static void describe(struct strbuf *out, const struct job_end *end)
         AUTO(free) char *shown = run_result_utf8(line, LINE_SHOWN_MAX);
         strbuf_printf(out, ": %s", shown);
     }
+    add_cause(out, end);
 }
 
 json_t *run_result_json(const struct job_end *end, bool preempted)

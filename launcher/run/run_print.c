@@ -5,7 +5,6 @@
 
 #include "common/file.h"
 #include "common/log.h"
-#include "launcher/job/rank_list.h"
 
 enum { LINES_SHOWN = 20 }; /* of a rank that is the cause */
 
@@ -46,25 +45,15 @@ static void print_start_hint(struct strbuf *b, const struct plan *p, const struc
         strbuf_printf(b, "  try: chmod +x %s\n", name);
 }
 
-/* Prints the ranks that had exited with status 0 while others needed them. */
-static void print_left(struct strbuf *b, const struct plan *p, const bool *left)
+static void print_cause(struct strbuf *b, const struct plan *p, const struct first_cause *c)
 {
-    int n = 0;
-    for (int i = 0; i < p->world_size; i++)
-        n += left[i];
+    const char *advice =
+        c->left ? "the same number of steps on each rank (PyTorch: Join)" : c->cause.advice;
     strbuf_puts(b, "  cause: ");
-    rank_list_write(b, left, p->world_size, p->first_rank);
-    strbuf_printf(b,
-                  " had exited with status 0, and this rank still needed %s\n"
-                  "  try: the same number of steps on each rank (PyTorch: Join)\n",
-                  n == 1 ? "it" : "them");
-}
-
-static void print_cause(struct strbuf *b, const struct failure_cause *c)
-{
-    strbuf_printf(b, "  cause: %s\n", c->what);
-    if (c->advice)
-        strbuf_printf(b, "  try: %s\n", c->advice);
+    first_cause_write(b, c, p->world_size, p->first_rank);
+    strbuf_putc(b, '\n');
+    if (advice)
+        strbuf_printf(b, "  try: %s\n", advice);
 }
 
 /* Prints where the core file is. Uses the core pattern of this node, since the nodes of a cluster
@@ -132,10 +121,8 @@ void run_print_failure(struct strbuf *b, const char *program, const struct plan 
     print_core(b, p, &end->first);
     if (c->rank != end->first_failed)
         print_culprit(b, program, p, end, c);
-    if (c->left)
-        print_left(b, p, c->left);
-    else if (c->known)
-        print_cause(b, &c->cause);
+    if (c->left || c->known)
+        print_cause(b, p, c);
     else
         print_start_hint(b, p, end);
 }

@@ -226,7 +226,9 @@ static void on_ended(void *arg, const struct job_end *end)
     struct first_cause c;
     first_cause_find(&c, end->first_failed, end->ranks, end->ranks_count);
     run_print_failure(&f->failure, s->opts->program, launch_plan(s->job), end, &c);
+    f->cause = &c;
     feature_ended(f, end, s->status);
+    f->cause = NULL;
     print_end(s);
     if (s->elastic)
         elastic_attempt_ended(s, end, &c);

@@ -3,7 +3,8 @@
 #include <signal.h>
 #include <string.h>
 
-#include "common/strbuf.h"
+#include "common/mem.h"
+#include "launcher/job/rank_list.h"
 
 enum {
     LISTEN_MS = 1000,
@@ -140,6 +141,20 @@ int first_cause_listen_ms(int first, const struct job_witness *ranks, int count)
         follows(&c, &ranks[first]) && search(&c, first, ranks, count, true, FIRST_HAND) == 0;
     first_cause_clear(&c);
     return listen ? LISTEN_MS : 0;
+}
+
+void first_cause_write(struct strbuf *b, const struct first_cause *c, int count, int first_rank)
+{
+    int n = 0;
+    for (int i = 0; c->left && i < count; i++)
+        n += c->left[i];
+    if (c->left) {
+        rank_list_write(b, c->left, count, first_rank);
+        strbuf_printf(b, " had exited with status 0, and this rank still needed %s",
+                      n == 1 ? "it" : "them");
+    } else if (c->known) {
+        strbuf_puts(b, c->cause.what);
+    }
 }
 
 /* Addresses, ports and times differ from attempt to attempt. */

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "common/strbuf.h"
 #include "launcher/job/job.h"
 #include "launcher/watch/failure_cause.h"
 
@@ -29,6 +30,10 @@ void first_cause_clear(struct first_cause *c);
 /* Returns for how many milliseconds after the failure of `first` the other ranks should run on: 0
  * unless its cause is second-hand, and no other rank has ended with a first-hand one. */
 int first_cause_listen_ms(int first, const struct job_witness *ranks, int count);
+
+/* Appends the sentence of the cause: "out of GPU memory"; nothing if it is unknown. `count` is the
+ * number of ranks, `first_rank` the number of the first one in the job. */
+void first_cause_write(struct strbuf *b, const struct first_cause *c, int count, int first_rank);
 
 /* Returns a text that is equal for equal failures, without numbers, or NULL if the cause is
  * unknown, or only names another rank. The caller frees it. */

@@ -20,6 +20,20 @@ def of_kind(all_events, kind):
     return [e for e in all_events if e["event"] == kind]
 
 
+def test_the_end_of_a_job_has_the_rank_that_explains_the_failure_and_its_cause(drover, tmp_path):
+    file = tmp_path / "ev.jsonl"
+    (tmp_path / "t.py").write_text(
+        "import os, time\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    raise RuntimeError('[2] Connection closed by peer [10.0.0.2]:3000')\n"
+        "time.sleep(0.5)\n"
+        "raise ValueError('a bad batch')\n")
+    done = drover.run(*RUN, "-np", "2", "--events", file, "t.py")
+    (ended,) = of_kind(events(file), "ended")
+    assert (ended["first_failed"], ended["cause_rank"], ended["cause"]) == (0, 1, "ValueError: a bad batch"), done.stderr
+    assert "  cause: ValueError: a bad batch\n" in done.stderr
+
+
 def test_every_event_of_a_job_is_a_line_of_json(drover, tmp_path):
     began = datetime.now(timezone.utc)
     file = tmp_path / "ev.jsonl"
@@ -43,7 +57,7 @@ def test_every_event_of_a_job_is_a_line_of_json(drover, tmp_path):
     assert sorted(e["rank"] for e in ends) == [0, 1, 2] and all(e["status"] == 0 for e in ends)
     counts = {e["rank"]: (e["stdout"], e["stderr"]) for e in of_kind(all_events, "lines")}
     assert counts == {0: (1, 1), 1: (2, 1), 2: (1, 1)}
-    assert all_events[-1]["status"] == 0 and all_events[-1]["first_failed"] is None
+    assert all_events[-1]["status"] == 0 and all_events[-1]["first_failed"] is None and all_events[-1]["cause"] is None
 
 
 def test_a_failure_is_in_the_events_with_its_rank_and_signal(drover, tmp_path):

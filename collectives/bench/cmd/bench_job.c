@@ -13,6 +13,7 @@
 #include "launcher/engine/launch.h"
 #include "launcher/guardian/guardian.h"
 #include "launcher/run/run_options.h"
+#include "launcher/watch/first_cause.h"
 
 enum { GRACE_MS = 3000, SILENT_MS = 500, LOOK_MS = 2000, STATUS_SIGNAL = 128 };
 
@@ -38,6 +39,19 @@ static void log_failure(const struct rank_end *r)
         log_error("rank %d exited with status 0 %s", r->rank, job_mpi_fault_text(r->mpi_fault));
     else if (r->signal)
         log_error("rank %d was killed by signal %d (%s)", r->rank, r->signal, strsignal(r->signal));
+}
+
+/* Names the first rank that failed, the rank whose failure explains it, and the cause. */
+static void log_cause(const struct job_end *end)
+{
+    AUTO(strbuf) struct strbuf why = {0};
+    struct first_cause c;
+    log_failure(&end->first);
+    first_cause_find(&c, end->first_failed, end->ranks, end->ranks_count);
+    first_cause_write(&why, &c, end->ranks_count, 0);
+    if (why.len)
+        log_error("cause: rank %d: %s", c.rank, strbuf_str(&why));
+    first_cause_clear(&c);
 }
 
 /* Names ranks that are stopped (SIGSTOP, a debugger). The other ranks wait for them, and only these
@@ -97,7 +111,7 @@ static void on_ended(void *arg, const struct job_end *end)
     if (end->broken && !end->stopped)
         log_error("the ranks were stopped: %s", end->broken);
     if (end->first_failed >= 0 && !end->stopped)
-        log_failure(&end->first);
+        log_cause(end);
     j->ended = true;
 }
 

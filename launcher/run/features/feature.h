@@ -110,7 +110,8 @@ struct feature_run {
     int attempt;             /* its number; the first one is 0 */
     unsigned causes;         /* why it was stopped: bits of enum feature_cause … */
     unsigned stopped_by;     /* … and by which rows */
-    struct strbuf failure;   /* the first failure of the attempt that has ended */
+    struct strbuf failure;   /* the first failure of the attempt that has ended … */
+    const struct first_cause *cause;            /* … and its cause; borrowed during `ended` */
     void (*print)(void *arg, const char *text); /* complete lines, on the console */
     void (*stop)(void *arg, enum feature_cause cause);
     void *arg;

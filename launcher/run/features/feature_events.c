@@ -9,6 +9,7 @@
 #include "launcher/jobs/line_log.h"
 #include "launcher/jobs/registry.h"
 #include "launcher/run/features/feature.h"
+#include "launcher/watch/first_cause.h"
 
 enum { COUNT_INTERVAL_MS = 10000 };
 
@@ -203,10 +204,16 @@ static void ended(void *state, const struct job_end *end, int status)
         emit_counts(m);
     json_t *failed =
         end->first_failed < 0 ? json_null() : json_integer(number_of(m, end->first_failed));
+    AUTO(strbuf) struct strbuf why = {0};
+    const struct first_cause *c = m->run->cause;
+    first_cause_write(&why, c, end->ranks_count, m->run->plan->first_rank);
     emit(m, "ended",
-         json_pack("{s:i, s:i, s:o, s:b, s:I, s:O*}", "attempt", m->run->attempt, "status", status,
-                   "first_failed", failed, "stopped", end->stopped, "ms",
-                   (json_int_t)(end->seconds * 1000), "failed_gpu", m->run->failed_gpu));
+         json_pack("{s:i, s:i, s:o, s:o, s:o, s:b, s:I, s:O*}", "attempt", m->run->attempt,
+                   "status", status, "first_failed", failed, "cause",
+                   why.len ? json_text(strbuf_str(&why)) : json_null(), "cause_rank",
+                   c->rank < 0 ? json_null() : json_integer(number_of(m, c->rank)), "stopped",
+                   end->stopped, "ms", (json_int_t)(end->seconds * 1000), "failed_gpu",
+                   m->run->failed_gpu));
 }
 
 static void close_file(void *state)

@@ -36,6 +36,23 @@ TEST(a_failure_names_its_cause_and_the_last_line)
               "\"preempted\":true}");
 }
 
+TEST(a_failure_that_another_rank_explains_names_that_rank_and_its_cause)
+{
+    const struct rank_end ends[2] = {{.rank = 0, .status = 1},
+                                     {.rank = 1, .status = 1, .told_to_stop = true}};
+    const char *second[] = {"RuntimeError: [2] Connection closed by peer [10.0.0.2]:3000", NULL},
+               *first[] = {"Traceback (most recent call last):",
+                           "  File \"t.py\", line 3, in <module>", "ValueError: a bad batch", NULL};
+    const struct job_witness ranks[2] = {{.end = &ends[0], .lines = second},
+                                         {.end = &ends[1], .lines = first}};
+    struct job_end end = {
+        .status = 1, .first_failed = 0, .first = ends[0], .ranks = ranks, .ranks_count = 2};
+    end.last_lines = second;
+    CHECK_HAS(said(end, false), "3000; cause: rank 1: ValueError: a bad batch");
+    end.ranks_count = 1; /* alone: the cause is its own line */
+    CHECK(!strstr(said(end, false), "; cause: rank"));
+}
+
 TEST(a_job_that_no_rank_ended_says_what_did)
 {
     struct job_end end = {.status = 137, .first_failed = -1, .broken = "the guardian was killed"};
