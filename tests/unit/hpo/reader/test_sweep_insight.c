@@ -111,3 +111,22 @@ TEST(failures_have_their_cause_and_the_part_of_the_space_in_which_all_of_them_ar
     CHECK(strstr(spread, "4 of 14 trials failed; 4 with"));
     kit_free(&k);
 }
+
+TEST(the_best_trial_satisfies_the_outcome_constraints)
+{
+    struct kit k = kit_new("method: random\nprogram: t.sh\nmetric: {name: loss}\n"
+                           "parameters:\n  lr: {min: 0.0, max: 1.0}\n"
+                           "drover: {outcome_constraints: [{metric: ms, max: 5}]}\n");
+    static const char *const reports[] = {"{\"step\":1,\"values\":{\"loss\":0.1,\"ms\":9}}",
+                                          "{\"step\":1,\"values\":{\"loss\":0.5,\"ms\":4}}"};
+    for (int id = 0; id < 2; id++) {
+        kit_record(&k, SCHEDULER_REC_CREATED, id, 0, "{\"params\":{\"lr\":0.5}}");
+        kit_record(&k, SCHEDULER_REC_LEASED, id, id + 1, "{\"worker\":\"w\",\"node\":\"n\"}");
+        kit_record(&k, SCHEDULER_REC_REPORT, id, id + 1, reports[id]);
+        kit_record(&k, SCHEDULER_REC_ENDED, id, id + 1, done);
+        AUTO(free) char *text = said(&k, "null");
+        CHECK_HAS(text, id == 0 ? "No trial satisfies the outcome constraints.\n"
+                                : "The best loss is 0.5, of trial 1.\n");
+    }
+    kit_free(&k);
+}
