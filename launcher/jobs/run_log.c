@@ -14,7 +14,7 @@ enum {
     BASE_BYTES = 64 << 10,  /* the same for an empty log */
     FILE_MAX = 64 << 20,
     THIN_ROWS = 4000, /* that one pass looks at … */
-    LAST_PASSES = 8,  /* … of which the last commit has several */
+    LAST_PASSES = 64, /* … of which the last commit has several */
     LAST_WAIT_MS = 1000
 };
 
