@@ -172,18 +172,21 @@ static void add_best_range(struct strbuf *out, const struct sweep_columns *c, si
 static char *decides_sentence(const struct sweep_columns *c, const json_t *importance,
                               const int *order, size_t n)
 {
-    const char *name, *first = NULL;
+    const char *name, *first = NULL, *better = NULL;
     json_t *v;
     double most = 0;
     struct strbuf b = {0};
     json_object_foreach ((json_t *)importance, name, v) {
         double share = json_number_value(json_is_array(v) ? json_array_get(v, 0) : v);
         first = share > most ? name : first;
+        better = share > most ? json_string_value(json_array_get(v, 6)) : better;
         most = fmax(most, share);
     }
     if (!first)
         return NULL;
     strbuf_printf(&b, "%s %s", first, most >= decides ? "decides" : "matters most");
+    if (better)
+        strbuf_printf(&b, ", %s is better", better);
     for (size_t i = 0; i < c->param_count; i++)
         if (strcmp(c->params[i].name, first) == 0 && !redact_is_secret_name(first, strlen(first)))
             add_best_range(&b, c, i, order, n);

@@ -77,6 +77,14 @@ static json_t *best_range(const struct space *space, size_t k, const struct swee
     return json_pack("[o,o]", distribution_quantile(d, p->from), distribution_quantile(d, p->to));
 }
 
+/* Returns which values of the parameter are better; NULL: none, or those between. */
+static const char *better(const struct sweep_importance *p)
+{
+    static const double decides_min = 0.005;
+    double line = p->trend * p->trend;
+    return line < fmax(p->first / 2, decides_min) ? NULL : p->trend > 0 ? "lower" : "higher";
+}
+
 json_t *sweep_analysis_importance_ranges(const struct space *space,
                                          const struct sampler_objective *objectives,
                                          const struct trial_view *view, size_t resamples)
@@ -89,8 +97,8 @@ json_t *sweep_analysis_importance_ranges(const struct space *space,
     for (size_t k = 0; k < dims; k++) {
         const struct sweep_importance *p = &all[k];
         json_object_set_new(out, space_name(space, k),
-                            json_pack("[f,f,f,f,f,o]", p->total, p->low, p->high, p->first,
-                                      p->region, best_range(space, k, p)));
+                            json_pack("[f,f,f,f,f,o,s?]", p->total, p->low, p->high, p->first,
+                                      p->region, best_range(space, k, p), better(p)));
     }
     return out;
 }

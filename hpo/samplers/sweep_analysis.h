@@ -17,8 +17,10 @@ json_t *sweep_analysis_importance(const struct space *space,
                                   const struct trial_view *view);
 
 /* Returns the same with all that sweep_importance() says, from `resamples` parts of the trials:
- * {name: [share, low, high, first, region, best]}. `best` is the parameter's range in the best
- * twentieth of the space, [from, to], or [value] for a category. */
+ * {name: [share, low, high, first, region, best, better]}. `best` is the parameter's range in the
+ * best twentieth of the space, [from, to], or [value] for a category. `better` is "lower" or
+ * "higher" if a straight line over the parameter explains at least half of what it decides alone,
+ * else null. */
 json_t *sweep_analysis_importance_ranges(const struct space *space,
                                          const struct sampler_objective *objectives,
                                          const struct trial_view *view, size_t resamples);

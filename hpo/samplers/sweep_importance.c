@@ -1,6 +1,7 @@
 #include "hpo/samplers/sweep_importance.h"
 
 #include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@
 
 enum { TRIALS_MAX = 300, POINTS = 512, POINTS_MANY = 256, DIMS_FEW = 8, PAIRS_MIN = 10 };
 static const double part = 0.63;
+/* Of an interval: with these it has the true share in 88 % of 4,320 cases (docs/search.md). */
+static const double widen = 2, margin = 0.01; /* the margin is the error of the estimator */
 
 struct design { /* points of the space at which the model is asked */
     const struct bayes_features *space;
@@ -152,6 +155,21 @@ static void set_range(const struct design *d, const double *f, size_t k,
     }
 }
 
+/* Returns the correlation of parameter k and the value over the allowed points of A. */
+static double trend(const struct design *d, const double *f, size_t k)
+{
+    AUTO(free) double *u = xcalloc(2 * d->count, sizeof *u);
+    double *v = u + d->count;
+    size_t n = 0;
+    for (size_t i = 0; i < d->count; i++)
+        if (d->allowed[i]) {
+            u[n] = d->u[i * d->dims + k];
+            v[n++] = f[i];
+        }
+    double r = n > 1 ? gsl_stats_correlation(u, 1, v, 1, n) : 0;
+    return isfinite(r) ? r : 0;
+}
+
 static void set_shares(const struct design *d, const double *f, struct sweep_importance *out)
 {
     double all = variance(d, f), good = quantile(d, f, 0.2), sum = 0;
@@ -164,6 +182,8 @@ static void set_shares(const struct design *d, const double *f, struct sweep_imp
         out[k].region = half_square(d, f, 0, k, good, PAIRS_MIN);
         sum += out[k].region;
         set_range(d, f, k, &out[k]);
+        if (space_distribution(d->space->space, k)->kind != DISTRIBUTION_CATEGORICAL)
+            out[k].trend = trend(d, f, k);
     }
     for (size_t k = 0; k < d->dims; k++)
         out[k].region = sum > 0 ? out[k].region / sum : 0;
@@ -192,8 +212,10 @@ static void set_intervals(const struct learnt *l, const struct design *d, size_t
         for (size_t b = 0; b < done; b++)
             column[b] = shares[b * d->dims + k];
         gsl_sort(column, 1, done);
-        out[k].low = fmin(column[done / 20], out[k].total);
-        out[k].high = fmax(column[done - 1 - done / 20], out[k].total);
+        double low = fmin(column[done / 20] - out[k].total, 0),
+               high = fmax(column[done - 1 - done / 20] - out[k].total, 0);
+        out[k].low = fmax(out[k].total + widen * low - margin, 0);
+        out[k].high = fmin(out[k].total + widen * high + margin, 1);
     }
 }
 

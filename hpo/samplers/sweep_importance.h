@@ -17,11 +17,15 @@ struct sweep_importance { /* of one parameter */
     /* The share of the variance that is left if all other parameters are known, so it has all
      * interactions. The sum over all parameters is 1 without interactions, else more. */
     double total;
-    double low, high; /* between these it is in 90 % of random parts (63 %) of the trials */
-    double first;     /* the share that this parameter decides by itself; <= total, up to errors */
-    double region;    /* the total share among the best fifth of the space; the sum is 1 */
-    double from, to;  /* coordinates: four fifths of the best twentieth of the space are between;
-                         both are the most frequent value of a category */
+    /* An interval for the total: twice how it differs in random parts (63 %) of the trials, and the
+     * error of the estimator. docs/search.md has how often it has the true share. */
+    double low, high;
+    double first;    /* the share that this parameter decides by itself; <= total, up to errors */
+    double region;   /* the total share among the best fifth of the space; the sum is 1 */
+    double from, to; /* coordinates: four fifths of the best twentieth of the space are between;
+                        both are the most frequent value of a category */
+    double trend; /* the correlation of the coordinate and the value over the space: above 0, lower
+                     is better; 0 of a category */
 };
 
 /* Computes the shares of the parameters in out[0 … dims - 1] from n trials: point i is the row

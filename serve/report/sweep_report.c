@@ -354,11 +354,11 @@ static void add_importance(const struct facts *f)
     }
     report_document_text(f->d,
                          "The share of the value's variance over the space that a parameter "
-                         "decides, with its interactions (interval: in ten parts of the trials) "
+                         "decides, with its interactions (interval: from ten parts of the trials) "
                          "and alone; its share in the best fifth of the space; and its range in "
                          "the best twentieth. The values are those that a model expects.");
-    report_document_columns(f->d,
-                            "parameter|#share|#interval|#alone|#in the best fifth|best range");
+    report_document_columns(
+        f->d, "parameter|#share|#interval|#alone|#in the best fifth|best range|better");
     for (size_t i = 0; i < f->importance_count; i++) {
         const struct sweep_report_importance *p = &f->importance[i];
         report_document_cell(f->d, "%s", p->name);
@@ -367,6 +367,7 @@ static void add_importance(const struct facts *f)
         report_document_cell(f->d, "%.2f", p->first);
         report_document_cell(f->d, "%.2f", p->region);
         add_range(f, p->best);
+        report_document_cell(f->d, "%s", p->better ? p->better : "");
     }
 }
 

@@ -210,7 +210,8 @@ size_t sweep_report_importance(struct sweep_report_importance **out, const json_
                                                        json_number_value(json_array_get(v, 2)),
                                                        json_number_value(json_array_get(v, 3)),
                                                        json_number_value(json_array_get(v, 4)),
-                                                       json_array_get(v, 5)};
+                                                       json_array_get(v, 5),
+                                                       json_string_value(json_array_get(v, 6))};
     qsort(*out, n, sizeof **out, by_share);
     return n;
 }

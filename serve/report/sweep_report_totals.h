@@ -56,6 +56,7 @@ struct sweep_report_importance { /* of one parameter */
     const char *name;            /* borrowed */
     double share, low, high, first, region;
     const json_t *best; /* [from, to] or [value]; borrowed */
+    const char *better; /* "lower", "higher", or NULL; borrowed */
 };
 /* Reads sweep_reader_importance_ranges(); the most important first. Returns the number of entries;
  * the caller frees *out. */

@@ -209,7 +209,7 @@ function drawImportance(card, { overview, go }) {
     el('p', { class: 'empty' }, 'Too few finished trials to say: ten with a value are needed.'))
   const list = Object.entries(shares).sort((p, q) => q[1][0] - p[1][0]), most = Math.max(...list.map(([, s]) => s[2]), 1e-9)
   const body = el('div', { class: 'imp' })
-  for (const [name, [share, low, high, first, region, best]] of list.slice(0, 14)) {
+  for (const [name, [share, low, high, first, region, best, better]] of list.slice(0, 14)) {
     const range = best.map(v => typeof v === 'number' ? +v.toPrecision(3) : text(v)).join(' … ')
     const svg = d3.create('svg').attr('width', '100%').attr('height', 16).attr('role', 'img')
       .attr('aria-label', `${name}: ${share.toFixed(2)}, between ${low.toFixed(2)} and ${high.toFixed(2)}`)
@@ -219,10 +219,11 @@ function drawImportance(card, { overview, go }) {
       .attr('stroke-width', 1.5)
     for (const v of [low, high]) svg.append('line').attr('x1', at(v)).attr('x2', at(v)).attr('y1', 4).attr('y2', 12)
       .attr('stroke', css('--fg')).attr('stroke-width', 1.5)
-    body.append(el('span', { title: `${name}: best at ${range}; alone it decides ${first.toFixed(2)}` }, name), svg.node(),
+    body.append(el('span', { title: `${name}: best at ${range}${better ? `, ${better} is better` : ''}; alone it decides ${first.toFixed(2)}` },
+      name, better ? ` ${better === 'lower' ? '↓' : '↑'}` : ''), svg.node(),
       el('span', { class: 'mute' }, `${share.toFixed(2)} (${region.toFixed(2)})`))
   }
-  card.replaceChildren(head, body, el('small', {}, 'The whiskers are the range in ten parts of the trials. '),
+  card.replaceChildren(head, body, el('small', {}, 'The whiskers are an interval, from ten parts of the trials. ↓ ↑: lower or higher is better. '),
     el('a', { href: '#view=slices', onclick: e => { e.preventDefault(); go('slices') } }, 'Slices'))
 }
 

@@ -131,8 +131,10 @@ TEST(the_best_range_depends_on_the_goal)
     AUTO(json) json_t *high = sweep_analysis_importance_ranges(sp, &accuracy, &view, 2);
     const json_t *at = json_array_get(json_object_get(low, "x"), 5);
     CHECK(json_integer_value(json_array_get(at, 1)) < 20);
+    CHECK_STR(json_string_value(json_array_get(json_object_get(low, "x"), 6)), "lower");
     at = json_array_get(json_object_get(high, "x"), 5);
     CHECK(json_integer_value(json_array_get(at, 0)) > 90);
+    CHECK_STR(json_string_value(json_array_get(json_object_get(high, "x"), 6)), "higher");
     clear();
 }
 

@@ -65,6 +65,20 @@ TEST(what_decides_the_variance_comes_first_however_the_trials_were_chosen)
     }
 }
 
+static double falling(const json_t *p)
+{
+    return -2 * kit_number(p, "a") + kit_number(p, "b") + 4 * pow(kit_number(p, "c") - 0.5, 2);
+}
+
+TEST(the_trend_says_which_values_are_better)
+{
+    AUTO(space) struct space *sp = kit_space(cube, NULL);
+    struct sweep_importance of[3];
+    search(sp, "random", 60, falling, of, 10);
+    CHECK(of[0].trend < -0.7 && of[1].trend > 0.2 && fabs(of[2].trend) < 0.1);
+    CHECK(of[0].high - of[0].low >= 0.02); /* the margin of the estimate, on both sides */
+}
+
 TEST(an_interaction_is_in_the_total_share_alone)
 {
     AUTO(space) struct space *sp = kit_space(cube, NULL);
