@@ -41,7 +41,7 @@ class Ended(BaseException):
 
 
 def last_words(text, lines=3):
-    kept = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    kept = [line.strip() for line in text.strip().splitlines() if line.strip() and "try: drover runs" not in line]
     return " | ".join(kept[-lines:])[-NOTE_MAX:]
 
 
