@@ -189,11 +189,12 @@ def test_24_points_and_8_askers_at_once_give_24_trials_and_the_end(search, metho
     seen = set()
     for _ in range(3):
         asked = [search(op="ask", n=1) for _ in range(8)]
-        assert all(list(r) == ["trials"] and len(r["trials"]) == 1 for r in asked)
+        assert all(set(r) <= {"trials", "note"} and len(r["trials"]) == 1 for r in asked)  # equal values: exploring
         seen |= {json.dumps(r["trials"][0]["params"]) for r in asked}
         search(op="tell", results=[{"id": asked[0]["trials"][0]["id"], "value": 1.0}])
     assert len(seen) == 24
-    assert search(op="ask", n=8) == {"trials": [], "exhausted": True}
+    last = search(op="ask", n=8)
+    assert last["trials"] == [] and last["exhausted"] is True
 
 
 @pytest.mark.parametrize("method", METHODS)
