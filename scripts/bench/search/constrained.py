@@ -67,7 +67,7 @@ class Optuna(peers.Optuna):
 
 
 class Ax(peers.Random):
-    """Ax's Client at its defaults."""
+    """Ax's Client at its defaults. Its rules are read by sympy, which knows names such as `sum`."""
 
     def __init__(self, space, bounds, seed):
         super().__init__(space, seed, None, 1)
@@ -82,7 +82,7 @@ class Ax(peers.Random):
             ChoiceParameterConfig(name=p["name"], values=p["choices"], parameter_type="str") if p["type"] == "cat" else
             RangeParameterConfig(name=p["name"], bounds=(p["low"], p["high"]), parameter_type=p["type"],
                                  scaling="log" if p.get("log") else "linear") for p in space])
-        rules = [f"{name} {sign} {side}" for name, sides in bounds.items()
+        rules = [f"m_{name} {sign} {side}" for name, sides in bounds.items()
                  for sign, side in zip((">=", "<="), sides) if side is not None]
         self.client.configure_optimization(objective="-value", outcome_constraints=rules)
 
@@ -90,7 +90,7 @@ class Ax(peers.Random):
         return list(self.client.get_next_trials(max_trials=k).items())
 
     def tell_one(self, i, params, value, got):
-        self.client.complete_trial(trial_index=i, raw_data={"value": value, **got})
+        self.client.complete_trial(trial_index=i, raw_data={"value": value, **{f"m_{k}": v for k, v in got.items()}})
 
 
 class Drover(peers.Ours):
