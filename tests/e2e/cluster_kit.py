@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from kit_ranks import BUILD, ROOT, clean_env
-from waiting import hear_signals, wait_until
+from waiting import hear_signals, wait_until, without_waits
 
 NETWORK = "10.77.0."
 DECOY = "172.17.0.1"
@@ -168,6 +168,8 @@ class Job:
             self.popen.kill()
             raise
         status = self.popen.returncode
+        if err is not None:
+            err = without_waits(err.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         return 128 - status if status < 0 else status, out, err
 
 

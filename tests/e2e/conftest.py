@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cluster_kit import start_cluster, start_slurm, use_cluster, use_engine, use_slurm  # noqa: F401  fixtures
 from sweep_kit import Place
-from waiting import HEARD, hear_signals, use_seed, wait_until  # noqa: F401  a fixture; HEARD is for tests
+from waiting import HEARD, hear_signals, use_seed, wait_until, without_waits  # noqa: F401  a fixture; HEARD is for tests
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("DROVER_BUILD", "build/dev")
@@ -48,8 +48,10 @@ class Runner:
 
     def run(self, *args, timeout=60, env=None, **kw):
         kw.setdefault("stdin", subprocess.DEVNULL)
-        return subprocess.run([DROVER, *map(str, args)], cwd=self.cwd, text=True, timeout=timeout, check=False,
+        done = subprocess.run([DROVER, *map(str, args)], cwd=self.cwd, text=True, timeout=timeout, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**self.env, **(env or {})}, **kw)
+        done.stderr = without_waits(done.stderr)
+        return done
 
     def start(self, *args, env=None, **kw):
         kw.setdefault("stdin", subprocess.DEVNULL)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from waiting import wait_until, without_waits
 
 # The node is the argument of -l. The last argument is the command for the login shell, which has the same stdin.
 SSH = """#!/bin/sh
@@ -40,7 +40,7 @@ def make_ssh(drover, tmp_path):
 
 def end(job, timeout=60):
     out, err = job.communicate(timeout=timeout)
-    return job.returncode, out.decode(), err.decode()
+    return job.returncode, out.decode(), without_waits(err.decode())
 
 
 def test_ranks_run_on_each_node_and_the_token_is_on_no_command_line(drover, ssh, tmp_path):

@@ -8,7 +8,7 @@ import struct
 import subprocess
 
 import pytest
-from waiting import wait_until
+from waiting import wait_until, without_waits
 
 SHOW = "echo $TORCHELASTIC_RESTART_COUNT $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_WORLD_SIZE $MASTER_PORT"
 DDP = """
@@ -42,7 +42,7 @@ class Meeting:
         ends = []
         for p in self.nodes:
             out, err = p.communicate(timeout=60)
-            ends.append((p.returncode, out.decode().splitlines(), err.decode()))
+            ends.append((p.returncode, out.decode().splitlines(), without_waits(err.decode())))
         self.runner.nothing_left()
         return ends
 
