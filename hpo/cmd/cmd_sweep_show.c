@@ -234,7 +234,8 @@ static void print_view(const struct sweep_reader *v, int top, bool curves)
         strbuf_printf(&b, "search  %s\n", note);
     if (!json_is_null(importance))
         progress_text_importance(&b, importance);
-    AUTO(strv) char **said = sweep_insight(v->columns, importance, clock_ms_of(CLOCK_REALTIME));
+    AUTO(json) json_t *ranges = sweep_reader_importance_ranges(v, 0);
+    AUTO(strv) char **said = sweep_insight(v->columns, ranges, clock_ms_of(CLOCK_REALTIME));
     for (size_t i = 0; i < strv_len(said); i++) {
         utf8_add_line(&b, said[i]);
         strbuf_putc(&b, '\n');

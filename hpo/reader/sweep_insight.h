@@ -17,6 +17,6 @@ bool sweep_insight_same_cause(const char *a, const char *b);
 /* Returns a strv of sentences in plain English, the most important first, which the caller frees;
  * NULL: no trial has ended. A sentence that the trials do not support is left out. Names and causes
  * are the user's: a sentence may have control characters. `importance`: as
- * sweep_reader_importance() or sweep_reader_importance_ranges() return it. `now_ms`: the end of
+ * sweep_reader_importance_ranges() returns it. `now_ms`: the end of
  * leases that run; 0: they do not count. */
 char **sweep_insight(const struct sweep_columns *c, const json_t *importance, int64_t now_ms);

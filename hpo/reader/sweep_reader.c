@@ -239,7 +239,7 @@ char *sweep_reader_note(const struct sweep_reader *v)
     return note;
 }
 
-/* `resamples`: for the ranges of the shares; 0: the shares. */
+/* `resamples`: for the ranges of the shares; -1: the shares. */
 static json_t *importance(const struct sweep_reader *v, size_t trials_max, int resamples)
 {
     struct sampler_objective objectives[SPEC_METRICS_MAX];
@@ -248,21 +248,21 @@ static json_t *importance(const struct sweep_reader *v, size_t trials_max, int r
     if (task.objective_count == 0)
         return json_null();
     struct trial_view trials = sample(v, trials_max);
-    json_t *shares = resamples == 0 ? sweep_analysis_importance(task.space, objectives, &trials)
-                                    : sweep_analysis_importance_ranges(task.space, objectives,
-                                                                       &trials, resamples);
+    json_t *shares = resamples < 0 ? sweep_analysis_importance(task.space, objectives, &trials)
+                                   : sweep_analysis_importance_ranges(task.space, objectives,
+                                                                      &trials, resamples);
     sweep_columns_view_free(&trials);
     return shares;
 }
 
 json_t *sweep_reader_importance(const struct sweep_reader *v)
 {
-    return importance(v, READER_ANALYSED_MAX, 0);
+    return importance(v, READER_ANALYSED_MAX, -1);
 }
 
-json_t *sweep_reader_importance_ranges(const struct sweep_reader *v)
+json_t *sweep_reader_importance_ranges(const struct sweep_reader *v, int resamples)
 {
-    return importance(v, READER_RESAMPLED_MAX, READER_RESAMPLES);
+    return importance(v, READER_RESAMPLED_MAX, resamples);
 }
 
 json_t *sweep_reader_pareto(const struct sweep_reader *v)

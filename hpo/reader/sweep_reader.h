@@ -55,9 +55,9 @@ void sweep_reader_print_json(const struct sweep_reader *v, FILE *out);
 enum { READER_ANALYSED_MAX = 5000 };
 json_t *sweep_reader_importance(const struct sweep_reader *v);
 /* Returns sweep_analysis_importance_ranges() of at most READER_RESAMPLED_MAX trials, with
- * READER_RESAMPLES samples. The rest as above. */
+ * `resamples` samples (0: without intervals). The rest as above. */
 enum { READER_RESAMPLED_MAX = 2000, READER_RESAMPLES = 10 };
-json_t *sweep_reader_importance_ranges(const struct sweep_reader *v);
+json_t *sweep_reader_importance_ranges(const struct sweep_reader *v, int resamples);
 /* Returns sweep_analysis_front() (new reference), or NULL if there are fewer than two
  * objectives. */
 json_t *sweep_reader_pareto(const struct sweep_reader *v);

@@ -68,7 +68,7 @@ static json_t *importance_json(struct serve_sweep *s)
         s->importance && (s->importance_seq == seq || now < s->importance_ms + IMPORTANCE_MS);
     if (!fresh) {
         json_decref(s->importance);
-        s->importance = sweep_reader_importance_ranges(s->reader);
+        s->importance = sweep_reader_importance_ranges(s->reader, READER_RESAMPLES);
         s->importance_seq = seq;
         s->importance_ms = now;
     }

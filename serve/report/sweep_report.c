@@ -486,7 +486,7 @@ void sweep_report(struct report_document *d, struct serve_sweep *s, int64_t now_
 {
     const struct sweep_reader *v = s->reader;
     struct facts f = {.d = d, .v = v, .c = v->columns, .spec = v->spec};
-    AUTO(json) json_t *ranges = sweep_reader_importance_ranges(v);
+    AUTO(json) json_t *ranges = sweep_reader_importance_ranges(v, READER_RESAMPLES);
     f.metric = f.spec->metrics[0].name ? f.spec->metrics[0].name : "value";
     f.best = sweep_columns_best(f.c);
     f.importance_count = sweep_report_importance(&f.importance, ranges);

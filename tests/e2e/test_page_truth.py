@@ -13,12 +13,14 @@ from test_page import EMPTY, Browser, pytestmark  # noqa: F401  the marks skip t
 from waiting import wait_until
 
 TRIAL = """
-import json, math, os, sys
+import json, math, os, sys, time
 a = dict(x[2:].split("=", 1) for x in sys.argv[1:])
 if os.environ["DROVER_TRIAL_ID"] == "5":
     sys.exit("Traceback: the-very-cause of " + 20 * "a long text ")
 for step in range(1, 9):
     print(json.dumps({"step": 10 * step, "loss": float(a["x"]) + 2 * .7 ** step + (step == 8), "size": float(a["x"])}), flush=True)
+    if step == 4 and float(a["x"]) > 0.9:
+        time.sleep(3)  # time to be pruned: the others may end first on a busy machine
 """
 MIXED = """
 program: m.py
