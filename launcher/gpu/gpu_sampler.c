@@ -318,7 +318,13 @@ int gpu_sampler_call(struct gpu_sampler *s, gpu_sampler_fn *fn, void *inout, siz
     int64_t end_ms = clock_ms() + deadline_ms;
     bool died = false;
     struct area *a = s->area;
-    if (!s->running || wait_for_end(s, end_ms, &died)) {
+    bool was_late = s->running;
+    if (!was_late || wait_for_end(s, end_ms, &died)) {
+        if (was_late && !fn && !a->fn) { /* what the call before waited for in vain */
+            if (a->rc < 0 && e)
+                *e = a->error;
+            return a->rc;
+        }
         a->fn = fn;
         if (size > 0)
             memcpy(a->bytes, inout, size);

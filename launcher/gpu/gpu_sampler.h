@@ -23,7 +23,8 @@ void gpu_sampler_close(struct gpu_sampler *s);
 AUTO_DEFINE(gpu_sampler, struct gpu_sampler *, gpu_sampler_close)
 
 /* Reads all values. `*out` has `*count` entries, which do not change their places; borrowed until
- * the next call. They are incomplete after -ETIMEDOUT. The next call then waits for this reading.
+ * the next call. They are incomplete after -ETIMEDOUT. The next call then waits for this reading,
+ * and gives it: a driver that needs longer than the deadline gives every second one.
  *   -ENODEV     no library, no driver, or none of these GPUs
  *   -EIO        the driver does not respond
  *   -ETIMEDOUT  it has not answered yet */

@@ -6,6 +6,7 @@
  *     gpu 3 remap_pending 1        a value of one GPU; `defaults` lists the keys
  *     gpu all ecc_mode error 3     a call that fails on all GPUs, with NVML's code
  *     gpu 2 temperature hang       a call that does not return
+ *     gpu 2 power slow 7000        a call that needs 0.4 s
  *     gpu 0 pcie_replays 7+2       a counter that grows by 2 at each call
  *     gpu 2 xid 48,45              events: these codes, once
  *     gpu 1 nvlink4 down           the end of a link: "switch", a bus id ("0f"), "down", "none"

@@ -105,6 +105,10 @@ static int get_text(const struct fake_gpu *g, const char *key, const char **out)
     if (value && strcmp(value, "hang") == 0)
         for (;;)
             pause();
+    if (value && strncmp(value, "slow ", 5) == 0) {
+        usleep(400000);
+        value += 5;
+    }
     if (value && strncmp(value, "error ", 6) == 0)
         return atoi(value + 6);
     if (value)

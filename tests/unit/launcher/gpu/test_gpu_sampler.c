@@ -256,6 +256,23 @@ TEST(a_slow_driver_is_waited_for_and_one_that_hangs_names_its_call)
     fake_nvml_forget();
 }
 
+TEST(a_driver_that_needs_longer_than_the_deadline_gives_every_second_reading)
+{
+    const struct gpu_sampler_opts o = {.purposes = GPU_HEALTH};
+    const struct gpu_sample *g;
+    int n;
+    fake_nvml_machine("gpus 1\ngpu 0 power slow 7000\n");
+    AUTO(gpu_sampler) struct gpu_sampler *s = NULL;
+    CHECK_INT(gpu_sampler_open(&s, &o, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        struct err e = {0};
+        CHECK_INT(gpu_sampler_read(s, &g, &n, 250, &e), -ETIMEDOUT);
+        CHECK_INT(gpu_sampler_read(s, &g, &n, 300, NULL), 0);
+        CHECK_INT(value_of(&g[0], GPU_FACT_POWER), 7000);
+    }
+    fake_nvml_forget();
+}
+
 TEST(each_row_of_a_call_has_a_function_and_each_metric_a_place_of_its_own)
 {
     for (int f = 0; f < GPU_FACTS; f++) {
