@@ -14,7 +14,8 @@
 
 enum { TRIALS_MAX = 300, POINTS = 512, POINTS_MANY = 256, DIMS_FEW = 8, PAIRS_MIN = 10 };
 static const double part = 0.63;
-/* An interval with these has the true share in 88 % of 4,320 cases (docs/search.md). */
+/* These make an interval. They were chosen on the functions of
+ * docs/search.md, which says how often it is right. */
 static const double widen = 2, margin = 0.01; /* the margin is the error of the estimator */
 
 struct design { /* points of the space at which the model is asked */
