@@ -24,16 +24,18 @@ struct rdzv_client {
     struct sockaddr_storage to[ADDRESSES_MAX];
     int to_count, to_next;
     int port;              /* of the server */
-    uv_timer_t timer;      /* before the connection: next try to connect; after it: the warning */
+    uv_timer_t timer;      /* before the connection: on_try(); after it: on_notice() */
     uint64_t started_ms;   /* when the first name resolution was started */
     struct dial *dial;     /* the present try to connect */
     struct wait_line wait; /* for a server, then for the other nodes */
+    bool trying;           /* a lookup or a connection is in progress */
+    const char *error;     /* why no server answered so far */
     bool warned;           /* it was said that no server answers */
     struct control *connection;
     int port_fd; /* holds a port for MASTER_PORT until the assignment */
 };
 
-/* A try to connect. It outlives a client that is closed before the try has ended. */
+/* A try to connect. It may outlive its client until the loop has closed it. */
 struct dial {
     uv_tcp_t tcp;
     uv_connect_t req;
@@ -135,33 +137,41 @@ static void on_closed(uv_handle_t *h)
 
 static int start_resolving(struct rdzv_client *r, struct err *e);
 
-static void on_retry(uv_timer_t *t)
+static void say_no_server(struct rdzv_client *r)
 {
-    struct rdzv_client *r = t->data;
-    struct err e = {0};
-    if (start_resolving(r, &e) < 0)
-        fail(r, &e);
+    r->warned = true;
+    wait_line_say(&r->wait, (int64_t)uv_now(r->loop), "rendezvous at %s:%d: no server yet: %s",
+                  r->opts.host, r->port, r->error);
 }
 
-/* Tries again later. Repeats the name resolution, since it may then succeed or give another
- * address. */
-static void retry_later(struct rdzv_client *r, const char *error)
+/* Until there is a connection: ends the wait at its deadline, says what it waits for, and tries
+ * again after a failure. The deadline also ends a lookup or a connection that gets no answer. */
+static void on_try(uv_timer_t *t)
 {
-    int64_t waited_ms = (int64_t)(uv_now(r->loop) - r->started_ms);
-    if (waited_ms >= r->opts.join_ms) {
+    struct rdzv_client *r = t->data;
+    int64_t now_ms = (int64_t)uv_now(r->loop);
+    struct err e = {0};
+    if (now_ms - (int64_t)r->started_ms >= r->opts.join_ms) {
         AUTO(free)
-        char *why = xasprintf("no server in %g s: %s", (double)r->opts.join_ms / 1000, error);
+        char *why = xasprintf("no server in %g s: %s", (double)r->opts.join_ms / 1000, r->error);
         fail_text(r, -ETIMEDOUT, why);
         return;
     }
-    int64_t now_ms = (int64_t)uv_now(r->loop);
+    if (wait_line_due(&r->wait, now_ms))
+        say_no_server(r);
+    if (!r->trying && start_resolving(r, &e) < 0)
+        fail(r, &e);
+}
+
+/* on_try() tries again. It repeats the name resolution, which may then succeed or give another
+ * address. `error` is a string of the C library or of libuv. */
+static void try_failed(struct rdzv_client *r, const char *error)
+{
+    r->trying = false;
+    r->error = error;
     /* A name that is unknown may be a typing error: the user learns of it at once */
-    bool due = wait_line_due(&r->wait, now_ms) || (r->to_count == 0 && !r->warned);
-    r->warned |= due;
-    if (due)
-        wait_line_say(&r->wait, now_ms, "rendezvous at %s:%d: no server yet: %s", r->opts.host,
-                      r->port, error);
-    uv_timer_start(&r->timer, on_retry, RETRY_MS, 0);
+    if (r->to_count == 0 && !r->warned)
+        say_no_server(r);
 }
 
 static int open_connection(struct rdzv_client *r, const struct dial *d, struct err *e)
@@ -187,7 +197,7 @@ static void connect_other(struct rdzv_client *r, int error)
     if (r->to_next < r->to_count)
         connect_next(r);
     else
-        retry_later(r, uv_strerror(error));
+        try_failed(r, uv_strerror(error));
 }
 
 static void on_connected(uv_connect_t *req, int status)
@@ -195,13 +205,13 @@ static void on_connected(uv_connect_t *req, int status)
     struct dial *d = req->data;
     struct rdzv_client *r = d->rdzv;
     struct err e = {0};
-    if (r) {
-        r->dial = NULL;
-        if (status < 0)
-            connect_other(r, status);
-        else if (open_connection(r, d, &e) < 0 || rdzv_client_join(r, &e) < 0)
-            fail(r, &e);
-    }
+    if (!r) /* rdzv_client_close() has closed it */
+        return;
+    r->dial = NULL;
+    if (status < 0)
+        connect_other(r, status);
+    else if (open_connection(r, d, &e) < 0 || rdzv_client_join(r, &e) < 0)
+        fail(r, &e);
     uv_close((uv_handle_t *)&d->tcp, on_closed);
 }
 
@@ -258,7 +268,7 @@ static void on_resolved(void *arg, int i, int status, const struct addrinfo *fou
     struct rdzv_client *r = arg;
     struct err e = {0};
     if (status != 0) {
-        retry_later(r, gai_strerror(status));
+        try_failed(r, gai_strerror(status));
         return;
     }
     bool serve =
@@ -278,6 +288,8 @@ static int start_resolving(struct rdzv_client *r, struct err *e)
 {
     char *names[] = {(char *)r->opts.host, NULL};
     resolve_close(TAKE(r->resolve));
+    r->trying = true;
+    r->to_count = r->to_next = 0;
     return resolve_open(&r->resolve, r->loop, names, on_resolved, r, e);
 }
 
@@ -317,8 +329,10 @@ void rdzv_client_close(struct rdzv_client *r)
     if (!r)
         return;
     resolve_close(r->resolve);
-    if (r->dial)
+    if (r->dial) {
         r->dial->rdzv = NULL;
+        uv_close((uv_handle_t *)&r->dial->tcp, on_closed);
+    }
     control_close(r->connection);
     rdzv_server_close(r->server);
     free_port(r);
@@ -339,6 +353,8 @@ int rdzv_client_open(struct rdzv_client **out, uv_loop_t *loop, const struct rdz
     r->timer.data = r;
     r->started_ms = uv_now(loop);
     wait_line_begin(&r->wait, (int64_t)r->started_ms);
+    r->error = "no answer yet";
+    uv_timer_start(&r->timer, on_try, RETRY_MS, RETRY_MS);
     int rc = start_resolving(r, e);
     if (rc < 0)
         return rc;
