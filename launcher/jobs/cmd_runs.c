@@ -134,6 +134,19 @@ static void print_line(void *arg, const char *text)
     puts(text);
 }
 
+/* Prints lines of what a run has said, which may have any characters. */
+static void print_lines(void *arg, const char *text)
+{
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+        AUTO(free) char *raw = xstrndup(text, len);
+        AUTO(strbuf) struct strbuf line = {0};
+        utf8_add_line(&line, raw);
+        puts(strbuf_str(&line));
+        text += len + (text[len] == '\n');
+    }
+}
+
 static void print_facts(const struct run_entry *r)
 {
     static const char *const keys[] = {"id", "name", "state", "command", "dir"};
@@ -187,8 +200,8 @@ static int show(char **words, void *into, struct err *e)
             printf("%-10s  %s\n", "metric", strbuf_str(&b));
         }
         puts("events");
-        rc = run_store_each(r, events, print_line, NULL, e);
-        fputs(run_store_text(r, "cause"), stdout);
+        rc = run_store_each(r, events, print_lines, NULL, e);
+        print_lines(NULL, run_store_text(r, "cause"));
     }
     run_store_end(&l);
     return rc;

@@ -99,6 +99,18 @@ def test_secrets_are_not_kept(drover):
     assert meta["environment"]["API_TOKEN"] == "***" and meta["environment"]["URL"] == "https://u:***@host/"
 
 
+def test_a_runs_last_lines_have_no_secrets_and_steer_no_terminal(drover):
+    text = "Authorization: Bearer hidden5\\nclone of https://u:hidden6@host/ \\302\\2332J \\033]0;title\\007"
+    done = drover.run("run", "-np", 1, "sh", "-c", f"printf '{text}\\n' >&2; exit 3")
+    path, = files(drover)
+    assert done.returncode == 3 and "hidden5" in done.stderr
+    shown = drover.run("runs", "show", path.stem).stdout
+    assert "clone of https://u:***@host/ \\x9b2J \\x1b]0;title\\x07" in shown, shown
+    assert "hidden6" not in shown.split("events", 1)[1] and "hidden5" not in shown.split("events", 1)[1]
+    for kind in "lines", "event":
+        assert "hidden" not in str(records(path, kind))
+
+
 def test_a_restart_is_in_the_log_and_ids_stay(drover):
     drover.run("run", "-np", 1, "--max-restarts", 1, "--restart-always", "false", timeout=120)
     path, = files(drover)

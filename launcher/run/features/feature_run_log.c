@@ -304,7 +304,7 @@ static void on_event(void *state, const char *event, json_t *fields)
     json_t *all = json_pack("{s:s}", "event", event);
     if (fields)
         json_object_update(all, fields);
-    run_log_add(r->log, "event", RUN_LOG_NO_RANK, all);
+    run_log_add(r->log, "event", RUN_LOG_NO_RANK, redact_json(NULL, all));
 }
 
 /* ---- the run -------------------------------------------------------------------------------- */
@@ -336,7 +336,7 @@ static void attach(void *state)
         uv_timer_start(r->timer, on_timer, FIRST_MS, INTERVAL_MS);
 }
 
-/* Keeps the last lines of each rank. */
+/* Keeps the last lines of each rank, without secrets. */
 static void put_lines(struct record *r)
 {
     int n = r->run->lines ? line_log_ranks(r->run->lines) : 0;
@@ -353,7 +353,8 @@ static void put_lines(struct record *r)
         }
         if (b.len > 0)
             run_log_add(r->log, "lines", r->run->plan->first_rank + i,
-                        json_pack("{s:o}", "text", json_text(strbuf_str(&b))));
+                        json_pack("{s:o}", "text",
+                                  redact_json(NULL, json_text(strbuf_str(&b)))));
     }
 }
 
@@ -367,7 +368,7 @@ static void ended(void *state, const struct job_end *end, int status)
     strbuf_puts(&why, strbuf_str(&r->run->failure));
     run_log_put(r->log, "plan",
                 plan_json(r->run->plan)); /* the GPUs of other nodes are known now */
-    run_log_put(r->log, "cause", json_text(strbuf_str(&why)));
+    run_log_put(r->log, "cause", redact_json(NULL, json_text(strbuf_str(&why))));
     run_log_put(r->log, "failed_rank",
                 end->first_failed < 0 ? json_null()
                                       : json_integer(r->run->plan->first_rank + end->first_failed));
