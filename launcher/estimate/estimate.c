@@ -202,6 +202,11 @@ static int check_combination(const struct estimate_opts *o, struct err *e)
                        o->model.experts, o->ranks, plural_s(o->ranks));
     if (o->lora_rank && !shape)
         return err_set(e, -EINVAL, "adapters need the shape of the model: its config.json");
+    if (o->lora_rank && o->trainable)
+        return err_set(e, -EINVAL,
+                       "adapters of rank %d and %lld trained parameters: the rank gives their "
+                       "number; remove one of the two",
+                       o->lora_rank, (long long)o->trainable);
     if (o->trainable > o->model.params)
         return err_set(e, -ERANGE, "%lld trained parameters: the model has %lld",
                        (long long)o->trainable, (long long)o->model.params);

@@ -278,6 +278,7 @@ def test_the_rough_rule_says_that_it_is_one(estimate):
     (["none.json"], "none.json: No such file"), (["--params", "7B", "--precision", "bf17"], "unknown precision 'bf17'"),
     (["--params", "7B", "--zero", "4"], "--zero"), (["--params", "7B", "--lora", 8], "adapters need the shape"), (["--model", "gpt2", "--lora-targets", "q"], "needs --lora"),
     (["--model", "gpt2", "--lora", 8, "--lora-targets", "q,x"], "unknown matrix 'x'"), (["--model", "gpt2", "--loss", "liger"], "unknown loss 'liger'"),
+    (["--model", "gpt2", "--lora", 8, "--trainable", "5M"], "the rank gives their number; remove one of the two"),
     (["--model", "gpt2", "--trainable", "1B"], "the model has 124439808"), (["--model", "gpt2", "--ep", 2, "-np", 2], "expert parallelism 2: 0 experts"),
     (["--model", "gpt2", "--lora", 8, "--lora-targets", "zz"], "'--lora-targets': unknown matrix 'zz'\n  try: q, k, v,"), (["zero.json"], "missing or 0"),
     (["--params", "7B", "--trainable", "x"], "'--trainable': 'x'"), (["--params", "7B", "--gpu", "0"], "neither a size"),
