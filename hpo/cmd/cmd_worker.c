@@ -15,12 +15,12 @@
 #include "hpo/transport/peer_table.h"
 #include "hpo/worker/worker.h"
 #include "launcher/doctor/preflight.h"
+#include "launcher/io/terminal.h"
 #include "launcher/metrics/metrics_address.h"
 #include "launcher/metrics/metrics_server.h"
 #include "launcher/node/cgroup.h"
 #include "launcher/node/limits.h"
 #include "launcher/place/placement.h"
-#include "launcher/run/console.h"
 
 enum { LIBRARY_THREADS = 6 }; /* two of ZeroMQ, four of libuv */
 
@@ -354,7 +354,7 @@ static int work(const struct worker_options *o, const char *endpoint, int *statu
     if (metrics)
         fprintf(stderr, "drover worker: metrics at %s\n", metrics_server_url(metrics->server));
     display =
-        worker_display_open(c.client.endpoint, o->patience_s, console_coloured(STDERR_FILENO));
+        worker_display_open(c.client.endpoint, o->patience_s, terminal_coloured(STDERR_FILENO));
     c.arg = &(struct observers){display, metrics};
     while ((rc = worker_run(&c, g, e)) == -ESTALE && !o->lock) {
         fprintf(stderr, "drover worker: %s; its trials are stopped, and this worker joins anew\n",

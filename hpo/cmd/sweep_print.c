@@ -88,7 +88,7 @@ void sweep_print_best(struct strbuf *out, const struct run_message_opts *m,
     const char *metric = m->spec->metrics[0].name;
     strbuf_printf(out, "best: trial %zu, %s %.6g: ", best, metric ? metric : "value",
                   sweep_columns_score(c, best));
-    progress_text_params(out, params);
+    progress_text_params(out, params, NULL);
     if (sweep_print_trial_command(&command, m, c, best, NULL) == 0)
         strbuf_printf(out, "\n  %s", strbuf_str(&command));
     strbuf_putc(out, '\n');

@@ -25,11 +25,11 @@
 #include "hpo/store/sweep_archive.h"
 #include "hpo/trial/trial.h"
 #include "hpo/worker/sched_batch.h"
+#include "launcher/io/terminal.h"
 #include "launcher/jobs/registry.h"
 #include "launcher/limits/job_clock.h"
 #include "launcher/metrics/metrics_server.h"
 #include "launcher/node/limits.h"
-#include "launcher/run/console.h"
 
 enum { TABLE_MAX = 20, ZEROMQ_THREADS = 2, SERVER_START_MS = 5000 };
 
@@ -366,7 +366,7 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
                                                 .instance = c->dir->instance,
                                                 .spec = c->spec,
                                                 .quiet = o->quiet,
-                                                .colour = console_coloured(STDERR_FILENO)};
+                                                .colour = terminal_coloured(STDERR_FILENO)};
     struct observers all = {.coord = coord,
                             .display = progress_display_open(&shown, &view),
                             .metrics = *metrics,

@@ -30,6 +30,7 @@ struct canvas {
     const struct progress_frame *f;
     char **lines;      /* strv */
     int columns, left; /* left: rows */
+    json_t *constants; /* parameters that all trials share; NULL */
     struct strbuf line;
     int used; /* cells of the line */
 };
@@ -134,7 +135,7 @@ static void add_counts(struct canvas *c)
 static void put_params(struct canvas *c, const json_t *params)
 {
     AUTO(strbuf) struct strbuf b = {0};
-    progress_text_params(&b, params);
+    progress_text_params(&b, params, c->constants);
     put(c, NULL, strbuf_str(&b));
 }
 
@@ -298,9 +299,21 @@ static void add_keys(struct canvas *c)
     end_line(c);
 }
 
+/* What never varies says nothing about a trial: it is last, where the columns may end. */
+static json_t *find_constants(const struct progress_frame *f)
+{
+    json_t *constants = NULL;
+    for (size_t i = 0; i < f->running_count; i++)
+        progress_text_constants(&constants, f->running[i].params);
+    for (size_t i = 0; i < f->ended_count; i++)
+        progress_text_constants(&constants, f->ended[i].params);
+    return constants;
+}
+
 char **progress_frame_lines(const struct progress_frame *f, int columns, int rows)
 {
-    struct canvas c = {.f = f, .columns = columns, .left = rows};
+    AUTO(json) json_t *constants = find_constants(f);
+    struct canvas c = {.f = f, .columns = columns, .left = rows, .constants = constants};
     bool legends = rows >= ROWS_LEGENDS;
     bool keys = legends && f->keys;
     c.left -= keys;

@@ -52,16 +52,32 @@ static void add_json(struct strbuf *out, const json_t *v)
     }
 }
 
-void progress_text_params(struct strbuf *out, const json_t *params)
+void progress_text_constants(json_t **constants, const json_t *params)
 {
     const char *name;
     json_t *v;
-    bool first = true;
-    json_object_foreach ((json_t *)params, name, v) {
-        strbuf_printf(out, "%s%s=", first ? "" : " ", name);
-        add_json(out, v);
-        first = false;
+    void *next;
+    if (!*constants) {
+        *constants = json_copy((json_t *)params);
+        return;
     }
+    json_object_foreach_safe(*constants, next, name,
+                             v) if (!json_equal(v, json_object_get(params, name)))
+        json_object_del(*constants, name);
+}
+
+void progress_text_params(struct strbuf *out, const json_t *params, const json_t *constants)
+{
+    const char *name, *before = "";
+    json_t *v;
+    for (int constant = 0; constant <= 1; constant++)
+        json_object_foreach ((json_t *)params, name, v) {
+            if (constant != (json_object_get(constants, name) != NULL))
+                continue;
+            strbuf_printf(out, "%s%s=", before, name);
+            add_json(out, v);
+            before = " ";
+        }
 }
 
 void progress_text_seconds(struct strbuf *out, double s)
@@ -184,7 +200,7 @@ void progress_text_ended(struct strbuf *out, const json_t *trial, const char *me
     strbuf_printf(out, "trial %d  %s", id_of(trial), text_of(trial, "state"));
     add_value(out, trial, metric);
     strbuf_puts(out, "  ");
-    progress_text_params(out, json_object_get(trial, "params"));
+    progress_text_params(out, json_object_get(trial, "params"), NULL);
     strbuf_puts(out, "  ");
     progress_text_seconds(out, json_number_value(json_object_get(trial, "seconds")));
     if (new_best)
@@ -309,21 +325,22 @@ static int better_first(const void *a, const void *b)
 
 enum { FIXED_COLUMNS = 4, CELL_MAX = 32 };
 
-/* Appends the names of all parameters of any trial, in the order of their first appearance. */
+/* Appends the names of all parameters of any trial, in the order of their first appearance. Those
+ * that have one value in all trials are last. */
 static void add_names(char ***names, const struct entry *rows, size_t n)
 {
-    json_t *seen = json_object();
+    AUTO(json) json_t *seen = json_object(), *constants = NULL;
+    const char *name;
+    json_t *v;
     for (size_t i = 0; i < n; i++) {
-        const char *name;
-        json_t *v;
-        json_object_foreach (json_object_get(rows[i].trial, "params"), name, v) {
-            if (json_object_get(seen, name))
-                continue;
-            json_object_set_new(seen, name, json_true());
-            strv_push(names, xstrdup(name));
-        }
+        const json_t *params = json_object_get(rows[i].trial, "params");
+        progress_text_constants(&constants, params);
+        json_object_update(seen, (json_t *)params);
     }
-    json_decref(seen);
+    for (int constant = 0; constant <= 1; constant++)
+        json_object_foreach (seen, name, v)
+            if (constant == (json_object_get(constants, name) != NULL))
+                strv_push(names, xstrdup(name));
 }
 
 /* Returns the text without control characters and cut to CELL_MAX. To be freed. */

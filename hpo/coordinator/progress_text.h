@@ -66,8 +66,12 @@ void progress_text_output(struct strbuf *out, const json_t *trial, const char *d
  * Omits values that round to 0. */
 void progress_text_importance(struct strbuf *out, const json_t *importance);
 
-/* Appends "lr=0.01 act=relu", without a newline. */
-void progress_text_params(struct strbuf *out, const json_t *params);
+/* Keeps in *constants the parameters that have one value in the trials of all calls. The first call
+ * makes it, if it is NULL; the caller frees it. */
+void progress_text_constants(json_t **constants, const json_t *params);
+/* Appends "lr=0.01 act=relu", without a newline: first what is not in `constants`, an object or
+ * NULL. */
+void progress_text_params(struct strbuf *out, const json_t *params, const json_t *constants);
 
 /* Appends the words in shell syntax, quoted if they have special characters. */
 void progress_text_shell(struct strbuf *out, char *const *argv);

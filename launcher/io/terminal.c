@@ -339,6 +339,16 @@ static void on_signal(uv_signal_t *s, int number)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+bool terminal_coloured(int fd)
+{
+    const char *no = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE"), *term = getenv("TERM");
+    if (no && *no)
+        return false;
+    if (force && *force && strcmp(force, "0") != 0)
+        return true;
+    return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
+}
+
 bool terminal_usable(enum terminal_kind kind)
 {
     const char *term = getenv("TERM");

@@ -33,6 +33,10 @@ struct terminal_events {
 /* Returns true if the terminal can move its cursor. */
 bool terminal_usable(enum terminal_kind kind);
 
+/* Returns true if colours may be written to `fd`. This is so for terminals, unless the variables
+ * NO_COLOR, CLICOLOR_FORCE and TERM say otherwise (no-color.org, bixense.com/clicolors). */
+bool terminal_coloured(int fd);
+
 /* One per process. Borrows the loop and the events. */
 struct terminal *terminal_open(uv_loop_t *loop, enum terminal_kind kind,
                                const struct terminal_events *ev, void *arg);

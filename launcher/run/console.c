@@ -7,6 +7,7 @@
 
 #include "common/log.h"
 #include "launcher/io/async_writer.h"
+#include "launcher/io/terminal.h"
 
 enum { NO_SOURCE = -1 };
 
@@ -40,16 +41,6 @@ struct console {
     bool paused; /* the job's output is paused */
 };
 
-bool console_coloured(int fd)
-{
-    const char *no = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE"), *term = getenv("TERM");
-    if (no && *no)
-        return false;
-    if (force && *force && strcmp(force, "0") != 0)
-        return true;
-    return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
-}
-
 /* Too much output is unwritten, so that the ranks should pause. */
 static bool is_full(const struct console *c)
 {
@@ -77,8 +68,8 @@ int console_open(struct console **out, uv_loop_t *loop, const struct console_sty
     c->own[0].unfinished = c->own[1].unfinished = NO_SOURCE;
     c->out = &c->own[0];
     c->err = async_writer_same(STDOUT_FILENO, STDERR_FILENO) ? &c->own[0] : &c->own[1];
-    c->err->coloured = console_coloured(STDERR_FILENO);
-    c->out->coloured = console_coloured(STDOUT_FILENO);
+    c->err->coloured = terminal_coloured(STDERR_FILENO);
+    c->out->coloured = terminal_coloured(STDOUT_FILENO);
     c->err->repeats = isatty(STDERR_FILENO);
     c->out->repeats = isatty(STDOUT_FILENO);
     int rc = async_writer_open(&c->out->writer, loop, STDOUT_FILENO, on_written, c, e);

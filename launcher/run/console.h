@@ -63,7 +63,3 @@ void console_print(struct console *c, const char *text);
 bool console_waiting(const struct console *c);
 /* Returns the error of stdout, or else of stderr (-EPIPE, …). Returns 0 if both can be written. */
 int console_error(const struct console *c);
-
-/* Returns true if colours may be written to `fd`. This is so for terminals, unless the variables
- * NO_COLOR, CLICOLOR_FORCE and TERM say otherwise (no-color.org, bixense.com/clicolors). */
-bool console_coloured(int fd);

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "common/clock.h"
@@ -193,6 +194,7 @@ static void run_loop(struct top *t)
     stop_signals_open(&t->signals, t->loop, on_stop_request, t);
     if (t->output == DISPLAY)
         t->terminal = terminal_open(t->loop, TERMINAL_SCREEN, &events, t);
+    t->state.colour = terminal_coloured(STDOUT_FILENO);
     while (!t->done)
         uv_run(t->loop, UV_RUN_ONCE);
     if (t->terminal)

@@ -10,6 +10,8 @@ enum {
     TABLE = 0      /* as the number of columns: no limit */
 };
 
+static const char bold[] = "1", dim[] = "2", yellow[] = "33";
+
 static const char *const titles[TOP_SECTIONS] = {"GPUs", "Processes on GPUs", "Jobs and sweeps"};
 
 static const char *const help_lines[] = {
@@ -103,8 +105,31 @@ static void add_cell(struct strbuf *b, int *wanted, const char *text, int width,
     *wanted = GAP + (right ? 0 : width - used);
 }
 
+/* A screen without its first and last line. */
+struct body {
+    char **lines;     /* strv */
+    const char **sgr; /* how each is shown on a terminal with colours; NULL: plain */
+};
+
+/* Takes the text. */
+static void push(struct body *b, const char *sgr, char *text)
+{
+    size_t n = strv_len(b->lines);
+    b->sgr = xgrow(b->sgr, n, sizeof *b->sgr);
+    b->sgr[n] = sgr;
+    strv_push(&b->lines, text);
+}
+
+static void body_end(struct body *b)
+{
+    strv_free(b->lines);
+    free(b->sgr);
+}
+
+AUTO_DEFINE_STRUCT(body, struct body, body_end)
+
 /* Adds a line of cells; NULL: the titles. */
-static void add_cells(char ***lines, const struct layout *l, char *const *cells)
+static void add_cells(struct body *lines, const struct layout *l, char *const *cells)
 {
     AUTO(strbuf) struct strbuf b = {0};
     int wanted = 0; /* spaces before the next cell */
@@ -112,7 +137,7 @@ static void add_cells(char ***lines, const struct layout *l, char *const *cells)
         if (l->widths[i])
             add_cell(&b, &wanted, cells ? cells[i] : l->columns[i].title, l->widths[i],
                      l->columns[i].right);
-    strv_push(lines, strbuf_take(&b));
+    push(lines, cells ? NULL : dim, strbuf_take(&b));
 }
 
 static bool has_rows(const struct top_view *v, enum top_section section)
@@ -123,12 +148,12 @@ static bool has_rows(const struct top_view *v, enum top_section section)
     return false;
 }
 
-static void add_section(char ***lines, const struct top_view *v, enum top_section section,
+static void add_section(struct body *lines, const struct top_view *v, enum top_section section,
                         int columns)
 {
     struct layout l;
     if (!has_rows(v, section)) {
-        strv_push(lines, xasprintf("%s: none", titles[section]));
+        push(lines, dim, xasprintf("%s: none", titles[section]));
         return;
     }
     lay_out(&l, v, section, columns);
@@ -138,27 +163,31 @@ static void add_section(char ***lines, const struct top_view *v, enum top_sectio
             add_cells(lines, &l, v->rows[r].cells);
 }
 
-/* Returns the body, a strv. */
-static char **body_of(const struct top_view *v, int columns, bool help)
+static struct body body_of(const struct top_view *v, int columns, bool help)
 {
-    char **lines = NULL;
+    struct body b = {0};
     if (help) {
         for (size_t i = 0; i < COUNT_OF(help_lines); i++)
-            strv_push(&lines, xstrdup(help_lines[i]));
-        return lines;
+            push(&b, NULL, xstrdup(help_lines[i]));
+        return b;
     }
-    strv_add(&lines, v->notes);
+    for (char **note = v->notes; note && *note; note++)
+        push(&b, yellow, xstrdup(*note));
     for (int s = 0; s < TOP_SECTIONS; s++) {
-        if (lines)
-            strv_push(&lines, xstrdup(""));
-        add_section(&lines, v, (enum top_section)s, columns);
+        if (b.lines)
+            push(&b, NULL, xstrdup(""));
+        add_section(&b, v, (enum top_section)s, columns);
     }
-    return lines;
+    return b;
 }
 
-/* Appends exactly `columns` cells: the beginning of the text, and the end of `right` of it. */
-static void add_line(struct strbuf *out, const char *text, const char *right, int columns)
+/* Appends exactly `columns` cells: the beginning of the text, and the end of `right` of it. `sgr`:
+ * its colour; NULL: none. */
+static void add_line(struct strbuf *out, const char *sgr, const char *text, const char *right,
+                     int columns)
 {
+    if (sgr)
+        strbuf_printf(out, "\033[%sm", sgr);
     int room = columns - cells_of(right) - (*right ? GAP : 0);
     bool both = *right && room > 0;
     int used = terminal_text_add(out, text, both ? room : columns);
@@ -168,38 +197,45 @@ static void add_line(struct strbuf *out, const char *text, const char *right, in
     } else {
         add_spaces(out, columns - used);
     }
+    if (sgr)
+        strbuf_puts(out, "\033[m");
 }
 
 void top_frame(struct strbuf *out, const struct top_view *v, int columns, int rows,
                struct top_state *state)
 {
-    AUTO(strv) char **body = body_of(v, columns, state->help);
+    AUTO(body) struct body body = body_of(v, columns, state->help);
     AUTO(free) char *title = xasprintf("drover top  %s", v->summary);
     AUTO(free) char *sort = xasprintf("sort: %s", top_model_sort_names[state->sort]);
-    int count = (int)strv_len(body), shown = rows > 2 ? rows - 2 : 0;
+    int count = (int)strv_len(body.lines), shown = rows > 2 ? rows - 2 : 0;
     int last = count > shown ? count - shown : 0;
     state->offset = state->offset > last ? last : state->offset;
     AUTO(free)
     char *position =
         last ? xasprintf("lines %d-%d of %d", state->offset + 1, state->offset + shown, count)
              : xstrdup("");
-    add_line(out, title, sort, columns);
+    add_line(out, state->colour ? bold : NULL, title, sort, columns);
     for (int i = 0; i < shown; i++) {
         int at = state->offset + i;
         strbuf_putc(out, '\n');
-        add_line(out, at < count ? body[at] : "", "", columns);
+        add_line(out, state->colour && at < count ? body.sgr[at] : NULL,
+                 at < count ? body.lines[at] : "", "", columns);
     }
     if (rows < 2)
         return;
     strbuf_putc(out, '\n');
-    add_line(out, state->message ? state->message : "q quit  s sort  j/k scroll  h help", position,
+    add_line(out,
+             !state->colour   ? NULL
+             : state->message ? yellow
+                              : dim,
+             state->message ? state->message : "q quit  s sort  j/k scroll  h help", position,
              columns);
 }
 
 void top_frame_table(struct strbuf *out, const struct top_view *v)
 {
-    AUTO(strv) char **body = body_of(v, TABLE, false);
-    for (char **line = body; line && *line; line++) {
+    AUTO(body) struct body body = body_of(v, TABLE, false);
+    for (char **line = body.lines; line && *line; line++) {
         terminal_text_add(out, *line, INT_MAX);
         strbuf_putc(out, '\n');
     }

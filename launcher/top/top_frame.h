@@ -4,8 +4,9 @@
 #include "common/strbuf.h"
 #include "launcher/top/top_model.h"
 
-/* What the keys have set. */
+/* What the keys have set, and how the terminal shows it. */
 struct top_state {
+    bool colour;
     enum top_sort sort;
     int offset; /* rows of the body above the screen */
     bool help, quit;

@@ -48,7 +48,8 @@ $drover run -q -np 2 --oversubscribe -- sh -c "$2" 2> run.log &
 while ! test -e on.0 || ! test -e on.1; do sleep 0.05; done
 $drover top --interval 0.2
 """
-FRAME = re.compile(rb"\033\[H(?P<text>[^\033]*)")
+COLOUR = re.compile(rb"\033\[[0-9;]*m")
+FRAME = re.compile(rb"\033\[H(?P<text>(?:[^\033]|\033\[[0-9;]*m)*)")
 
 
 class Terminal:
@@ -81,8 +82,8 @@ class Terminal:
         wait_until(look, lambda: f"{what}: {self.seen[-5000:].decode(errors='replace')}", 15)
 
     def frames(self):
-        """The lines of each frame, without the last one, which may be incomplete."""
-        return [f.decode().split("\r\n") for f in FRAME.findall(self.seen)[:-1]]
+        """The lines of each frame, without colours; the last one may be incomplete, and is left out."""
+        return [COLOUR.sub(b"", f).decode().split("\r\n") for f in FRAME.findall(self.seen)[:-1]]
 
     def frame(self, shows, what):
         """The latest frame, once it shows this."""

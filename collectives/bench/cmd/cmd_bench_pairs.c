@@ -6,7 +6,7 @@
 #include "collectives/bench/cmd/cmd_bench_internal.h"
 #include "common/json.h"
 #include "common/plural.h"
-#include "launcher/run/console.h"
+#include "launcher/io/terminal.h"
 
 /* The result of one rail. */
 static json_t *rail_json(const struct pairs_map *m, const struct pairs_slow *s)
@@ -53,7 +53,7 @@ static void pairs_json(struct strbuf *out, const struct bench_pairs *p, const ch
 
 static bool prints_color(void)
 {
-    return console_coloured(STDOUT_FILENO) || getenv("DROVER_BENCH_COLOR");
+    return terminal_coloured(STDOUT_FILENO) || getenv("DROVER_BENCH_COLOR");
 }
 
 /* Prints the map. Returns 1 if a link or node is slow, else 0, or a negative errno. */

@@ -353,8 +353,7 @@ static void put_lines(struct record *r)
         }
         if (b.len > 0)
             run_log_add(r->log, "lines", r->run->plan->first_rank + i,
-                        json_pack("{s:o}", "text",
-                                  redact_json(NULL, json_text(strbuf_str(&b)))));
+                        json_pack("{s:o}", "text", redact_json(NULL, json_text(strbuf_str(&b)))));
     }
 }
 

@@ -95,6 +95,21 @@ static char *drawn(const struct progress_frame *f, int columns, int rows)
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
+TEST(what_never_varies_comes_after_what_does)
+{
+    struct progress_frame f = some_sweep();
+    AUTO(json) json_t *other = json_pack("{s:f, s:s}", "lr", 0.02, "act", "relu");
+    for (int i = 0; i < 4; i++)
+        running[i].params = i ? params : other;
+    json_object_clear(params);
+    json_object_set_new(params, "act", json_string("relu"));
+    json_object_set_new(params, "lr", json_real(0.01));
+    AUTO(free) char *got = drawn(&f, 79, 23);
+    CHECK_HAS(got, "    18  running         30   30 %          0.5      7.2 s  lr=0.02 act=relu\n");
+    CHECK_HAS(got, "    20  running         32   30 %          0.5       2:07  lr=0.01 act=relu\n");
+    free_sweep();
+}
+
 TEST(a_terminal_of_80_by_24)
 {
     struct progress_frame f = some_sweep();

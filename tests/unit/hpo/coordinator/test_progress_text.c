@@ -116,6 +116,19 @@ TEST(the_table_has_the_best_trial_first_and_a_column_per_parameter)
     json_decref(list);
 }
 
+TEST(a_parameter_that_never_varies_has_the_last_column)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(json) json_t *list = json_array();
+    static const struct spec least = {.metrics = {{.name = "loss"}}, .metric_count = 1};
+    json_array_append_new(list, trial(0, "done", "{\"a\":1,\"b\":2,\"c\":3}", json_real(2)));
+    json_array_append_new(list, trial(1, "done", "{\"a\":1,\"b\":2.5}", json_real(3)));
+    progress_text_table(&b, list, &least, NULL, NULL, 20);
+    CHECK_TEXT(b, "rank  trial  state  value  b    c  a\n"
+                  "   1      0  done       2  2    3  1\n"
+                  "   2      1  done       3  2.5     1\n");
+}
+
 TEST(a_failed_trial_has_its_reason_and_its_output_below_it)
 {
     AUTO(strbuf) struct strbuf b = {0};

@@ -5,6 +5,7 @@
 #include <termios.h>
 
 #include "common/rng.h"
+#include "launcher/io/terminal.h"
 #include "tests/unit/test.h"
 
 /* stdout and stderr are replaced by pipes, which the test reads; its own messages are lost until
@@ -158,15 +159,15 @@ TEST(colours_are_for_terminals_or_who_asks_for_them)
     CHECK(pipe2(fd, O_CLOEXEC) == 0);
     unsetenv("NO_COLOR");
     unsetenv("CLICOLOR_FORCE");
-    CHECK(!console_coloured(fd[1]));
+    CHECK(!terminal_coloured(fd[1]));
     setenv("CLICOLOR_FORCE", "0", 1);
-    CHECK(!console_coloured(fd[1]));
+    CHECK(!terminal_coloured(fd[1]));
     setenv("CLICOLOR_FORCE", "1", 1);
-    CHECK(console_coloured(fd[1]));
+    CHECK(terminal_coloured(fd[1]));
     CHECK_STR(tagged(CONSOLE_TAG_RANK, &two_nodes), "\033[32m[1] \033[0ma\n\033[31m[0] \033[0mb\n");
     CHECK_STR(tagged(CONSOLE_TAG_NONE, &two_nodes), "a\nb\n");
     setenv("NO_COLOR", "1", 1);
-    CHECK(!console_coloured(fd[1]));
+    CHECK(!terminal_coloured(fd[1]));
 }
 
 TEST(a_terminal_has_colours_unless_it_is_dumb)
@@ -178,11 +179,11 @@ TEST(a_terminal_has_colours_unless_it_is_dumb)
     unsetenv("NO_COLOR");
     unsetenv("CLICOLOR_FORCE");
     setenv("TERM", "xterm", 1);
-    CHECK(console_coloured(fd));
+    CHECK(terminal_coloured(fd));
     setenv("TERM", "dumb", 1);
-    CHECK(!console_coloured(fd));
+    CHECK(!terminal_coloured(fd));
     unsetenv("TERM");
-    CHECK(!console_coloured(fd));
+    CHECK(!terminal_coloured(fd));
 }
 
 static void begun(struct fixture *f, int rank, const char *text)

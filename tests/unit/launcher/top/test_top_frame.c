@@ -117,6 +117,22 @@ TEST(a_frame_is_never_wider_or_higher_than_the_terminal)
         }
 }
 
+TEST(colours_mark_the_title_what_is_wrong_and_the_heads)
+{
+    struct top_node nodes[2] = {{.name = ""}, {.name = "b02", .problem = "no answer for 7 s"}};
+    make(&nodes[0]);
+    struct top_state state = {.colour = true, .message = "late"};
+    AUTO(free) char *frame = frame_of(nodes, 2, 24, 7, &state);
+    CHECK_STR(frame, "\033[1mdrover top   sort: index\033[m\n"
+                     "\033[33mb02: no answer for 7 s  \033[m\n"
+                     "                        \n"
+                     "\033[2mNODE  GPU   UTIL        \033[m\n"
+                     "a01     0   71 %        \n"
+                     "a01     1      -        \n"
+                     "\033[33mlate     lines 1-5 of 11\033[m");
+    top_node_end(&nodes[0]);
+}
+
 TEST(keys_change_the_state)
 {
     static const struct {
