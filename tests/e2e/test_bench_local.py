@@ -74,7 +74,7 @@ def doctor_full(drover, tmp_path, fault="", **env):  # on three GPUs, the least 
 
 @needs_cuda
 def test_doctor_names_the_gpu_that_is_slow_or_computes_wrong(drover, tmp_path):
-    checks = doctor_full(drover, tmp_path, FAKE_GPU_SLOW="2:5", DROVER_BENCH_INJECT="1:1234")
+    checks = doctor_full(drover, tmp_path, FAKE_GPU_SLOW="2:30", DROVER_BENCH_INJECT="1:1234")
     for name in ("act.mem", "act.pcie"):
         assert checks[name]["state"] == "fail" and "GPU 2: " in checks[name]["value"], checks[name]
         assert checks[name]["source"] == "drover bench copy"
