@@ -169,8 +169,9 @@ def profile(*options):
 def test_the_profile_leaves_the_first_step_out():
     """In it, libraries load their code."""
     assert profile("--steps=1", "--profile=5") == []
-    both = {name: int(calls) for name, calls, _ in profile("--steps=2", "--profile=5")}
-    assert both["linear qkv"] == 2  # layers
+    once_per_layer = re.compile(r"attend|linear(_back)? (qkv|up|down)")  # which of them are slowest is the machine's matter
+    calls = {int(n) for name, n, _ in profile("--steps=2", "--profile=5") if once_per_layer.fullmatch(name)}
+    assert calls == {2}  # layers
 
 
 def test_the_profile_names_ten_operations():
