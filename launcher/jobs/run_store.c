@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -35,6 +36,7 @@ int run_store_list(struct run_list *out, struct err *e)
 {
     AUTO(free) char *path = NULL;
     struct err own = {0};
+    time_t now_s = time(NULL);
     *out = (struct run_list){0};
     int rc = sqlite_dir(&path, "runs", false, &own);
     if (rc == -ENOENT)
@@ -45,8 +47,10 @@ int run_store_list(struct run_list *out, struct err *e)
     for (const struct dirent *f; d && (f = readdir(d));) {
         struct stat st;
         size_t len = strlen(f->d_name);
+        /* One that is empty and new is being made: its first rows are written as a whole */
         if (len < 4 || strcmp(f->d_name + len - 3, ".db") != 0 ||
-            fstatat(dirfd(d), f->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            fstatat(dirfd(d), f->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+            (st.st_size == 0 && now_s - st.st_mtim.tv_sec < FRESH_MS / 1000))
             continue;
         out->at = xgrow(out->at, out->count, sizeof *out->at);
         out->at[out->count++] = (struct run_entry){.id = xstrndup(f->d_name, len - 3),
