@@ -61,9 +61,9 @@ void progress_text_constants(json_t **constants, const json_t *params)
         *constants = json_copy((json_t *)params);
         return;
     }
-    json_object_foreach_safe(*constants, next, name,
-                             v) if (!json_equal(v, json_object_get(params, name)))
-        json_object_del(*constants, name);
+    json_object_foreach_safe (*constants, next, name, v)
+        if (!json_equal(v, json_object_get(params, name)))
+            json_object_del(*constants, name);
 }
 
 void progress_text_params(struct strbuf *out, const json_t *params, const json_t *constants)
