@@ -291,6 +291,8 @@ static int start_guardian(struct guardian **g, struct placement **placed,
 struct observers {
     struct worker_display *display;
     struct worker_metrics *metrics; /* NULL: no --metrics */
+    const char *lock;               /* of a worker that the coordinator has started; NULL */
+    int lock_fd;
 };
 
 static void on_notice(void *arg, const struct worker_notice *n)
@@ -298,6 +300,13 @@ static void on_notice(void *arg, const struct worker_notice *n)
     const struct observers *all = arg;
     worker_display_notice(all->display, n);
     worker_metrics_notice(all->metrics, n);
+}
+
+/* The lock is a file of the sweep's directory. */
+static bool is_removed(void *arg)
+{
+    const struct observers *all = arg;
+    return lockfile_is_gone(all->lock_fd, all->lock);
 }
 
 /* After a failure, `*status` is the exit status; unchanged: that of a wrong command line. */
@@ -355,7 +364,8 @@ static int work(const struct worker_options *o, const char *endpoint, int *statu
         fprintf(stderr, "drover worker: metrics at %s\n", metrics_server_url(metrics->server));
     display =
         worker_display_open(c.client.endpoint, o->patience_s, terminal_coloured(STDERR_FILENO));
-    c.arg = &(struct observers){display, metrics};
+    c.arg = &(struct observers){display, metrics, o->lock, lock};
+    c.is_removed = o->lock ? is_removed : NULL;
     while ((rc = worker_run(&c, g, e)) == -ESTALE && !o->lock) {
         fprintf(stderr, "drover worker: %s; its trials are stopped, and this worker joins anew\n",
                 e->text);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -77,4 +78,14 @@ int lockfile_read_owner(struct lockfile_owner *out, const char *path, struct err
     if (fd < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
     return read_owner(out, fd, path, e);
+}
+
+bool lockfile_is_gone(int fd, const char *path)
+{
+    struct stat held, there;
+    if (fstat(fd, &held) < 0)
+        return false;
+    if (stat(path, &there) < 0)
+        return errno == ENOENT;
+    return held.st_ino != there.st_ino || held.st_dev != there.st_dev;
 }

@@ -25,5 +25,9 @@ struct lockfile_owner {
  *   -EBUSY  another process holds the lock; the text names the process and its host */
 int lockfile_acquire(int *out, const char *path, const char *note, struct err *e);
 
+/* Returns true if `path` no longer names the file that `fd` has locked: it was removed, or another
+ * one has its place. False if that cannot be told. */
+bool lockfile_is_gone(int fd, const char *path);
+
 /* Reads the owner. If the file does not exist, the lock counts as not held. */
 int lockfile_read_owner(struct lockfile_owner *out, const char *path, struct err *e);

@@ -472,8 +472,12 @@ static void check_silence(struct worker *w)
 {
     if (!transport_client_was_ever_open(w->client) && wait_line_due(&w->wait, now_ms(w)))
         notify(w, (struct worker_notice){.kind = WORKER_NOTICE_WAITING});
+    int64_t silent_ms = transport_client_silent_ms(w->client);
+    if (w->opts->is_removed && !w->foreign && silent_ms > ping_ms(w) &&
+        w->opts->is_removed(w->opts->arg))
+        on_foreign(w);
     if (states_next(&worker_states, w->state, WORKER_EV_SILENT) < 0 ||
-        transport_client_silent_ms(w->client) < w->opts->patience_ms)
+        silent_ms < w->opts->patience_ms)
         return;
     size_t n = w->leases.count;
     log_error("no coordinator at %s for %d s: stopping %zu trial%s", w->opts->client.endpoint,

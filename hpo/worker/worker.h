@@ -45,6 +45,9 @@ struct worker_opts {
      * checks. */
     int (*check_node)(const struct worker_opts *o, const struct topo *t, struct err *e);
     void (*notice)(void *arg, const struct worker_notice *n); /* NULL: no notices */
+    /* Asked while the coordinator does not answer: true if the sweep was removed. A coordinator
+     * that was only killed is awaited. NULL: unknown */
+    bool (*is_removed)(void *arg);
     void *arg;
 };
 

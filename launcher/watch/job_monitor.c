@@ -16,6 +16,7 @@
 
 enum {
     PERIOD_MS = 1000,
+    START_MS = 20000, /* a driver needs less to start */
     HOST_PERIODS = 5, /* the machine's counters are read less often: /proc/stat is long */
     STALE_MS = 10000  /* a reading of another node, whose agent sends one per second */
 };
@@ -40,6 +41,9 @@ struct job_monitor {
     struct job_usage *usage; /* NULL: all GPUs, without a job */
     /* of the thread */
     struct host_sampler *host; /* NULL: the machine is not sampled */
+    struct gpu_sampler *gpus;  /* NULL: it is opened before the next sample … */
+    int64_t opened_ms;         /* … as this one was then … */
+    bool answers;              /* … and it has answered */
     char **uuids, *job_id;
     int interval_ms;
 };
@@ -105,23 +109,35 @@ static void add_job_memory(const struct job_monitor *m, struct gpu_sample *s)
         gpu_sample_set(s, GPU_FACT_JOB_MEMORY, bytes);
 }
 
-/* Reads the GPUs without the lock, since the driver may be slow. Without an answer in time the
- * latest reading stays. */
-static void sample_gpus(struct job_monitor *m, struct gpu_sampler **s)
+static int open_gpus(struct job_monitor *m, struct err *e)
 {
     const struct gpu_sampler_opts opts = {.purposes = m->usage ? GPU_SAMPLE : GPU_SAMPLE | GPU_USE,
                                           .uuids = m->uuids};
+    m->opened_ms = clock_ms();
+    m->answers = false;
+    return gpu_sampler_open(&m->gpus, &opts, e);
+}
+
+/* Reads the GPUs without the lock, since the driver may be slow. Without an answer in time the
+ * latest reading stays. A process that has never answered is replaced: it may have been forked
+ * while another thread of this one held the lock of the dynamic loader, for which it waits then. */
+static void sample_gpus(struct job_monitor *m)
+{
     const struct gpu_sample *found = NULL;
     struct job_monitor_reading r = {0};
     struct err e = {0};
-    int rc = *s ? 0 : gpu_sampler_open(s, &opts, &e);
-    rc = rc < 0 ? rc : gpu_sampler_read(*s, &found, &r.count, m->interval_ms, &e);
-    if (rc == -ETIMEDOUT)
+    int rc = m->gpus ? 0 : open_gpus(m, &e);
+    rc = rc < 0 ? rc : gpu_sampler_read(m->gpus, &found, &r.count, m->interval_ms, &e);
+    m->answers |= rc != -ETIMEDOUT;
+    if (rc == -ETIMEDOUT) {
+        if (!m->answers && clock_ms() - m->opened_ms > START_MS)
+            gpu_sampler_close(TAKE(m->gpus));
         return;
+    }
     if (rc < 0) {
-        gpu_sampler_close(TAKE(*s));
+        gpu_sampler_close(TAKE(m->gpus));
         pthread_mutex_lock(&m->lock);
-        m->has_gpus = !m->usage && rc != -ENODEV;
+        m->has_gpus = rc != -ENODEV;
         pthread_cond_broadcast(&m->sampled);
         pthread_mutex_unlock(&m->lock);
         r.count = 0;
@@ -153,6 +169,7 @@ static void release(struct job_monitor *m)
     strv_free(m->uuids);
     free(m->job_id);
     host_sampler_close(m->host);
+    gpu_sampler_close(m->gpus);
     job_usage_free(m->usage);
     free(m->latest.samples);
     for (int i = 0; i < m->other_count; i++)
@@ -164,7 +181,6 @@ static void release(struct job_monitor *m)
 static void *run(void *arg)
 {
     struct job_monitor *m = arg;
-    AUTO(gpu_sampler) struct gpu_sampler *gpus = NULL;
     int period = 0;
     struct timespec next;
     if (m->host)
@@ -172,7 +188,7 @@ static void *run(void *arg)
     do {
         next = clock_in_ms(m->interval_ms);
         if (m->has_gpus)
-            sample_gpus(m, &gpus);
+            sample_gpus(m);
         if (m->host && period++ % HOST_PERIODS == HOST_PERIODS - 1)
             sample_host(m);
     } while (wait_until(m, &next));
@@ -182,9 +198,12 @@ static void *run(void *arg)
 
 /* ---- open and close ------------------------------------------------------------------------- */
 
-/* Starts a thread that gets no signals, since the loop handles them. */
+/* Starts a thread that gets no signals, since the loop handles them. The process that calls the
+ * driver is forked before, by the thread that may load libraries: see sample_gpus(). */
 static struct job_monitor *start(struct job_monitor *m)
 {
+    if (m->has_gpus)
+        (void)open_gpus(m, NULL); /* the thread tries again, and says why it cannot */
     pthread_condattr_t clock;
     pthread_t thread;
     sigset_t all, before;

@@ -89,3 +89,19 @@ TEST(what_cannot_be_opened_is_an_error_and_what_is_not_there_is_free)
     CHECK_INT(lockfile_read_owner(&o, "/nowhere/lock", &e), 0);
     CHECK(!o.held && o.pid == 0);
 }
+
+TEST(a_lock_whose_file_was_removed_or_replaced_is_gone)
+{
+    struct err e = {0};
+    AUTO(free) char *path = xasprintf("/tmp/drover-lock-%d", (int)getpid());
+    AUTO(fd) int fd = -1;
+    CHECK_INT(lockfile_acquire(&fd, path, "one", &e), 0);
+    CHECK(!lockfile_is_gone(fd, path));
+    CHECK_INT(unlink(path), 0);
+    CHECK(lockfile_is_gone(fd, path));
+    AUTO(fd) int other = -1;
+    CHECK_INT(lockfile_acquire(&other, path, "two", &e), 0);
+    CHECK(lockfile_is_gone(fd, path));
+    CHECK(!lockfile_is_gone(other, path));
+    CHECK_INT(unlink(path), 0);
+}

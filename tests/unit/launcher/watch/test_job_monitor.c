@@ -1,8 +1,10 @@
 /* test_job_monitor - a job's monitor over the GPUs of tests/fake/nvml.c. */
 #include "launcher/watch/job_monitor.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 
+#include "common/clock.h"
 #include "launcher/gpu/gpu_reading.h"
 #include "tests/unit/fake_nvml.h"
 #include "tests/unit/test.h"
@@ -42,6 +44,24 @@ TEST(the_gpus_of_the_job_are_sampled)
     CHECK_NEAR(s.utilisation, 0.42, 1e-12);
     CHECK(s.energy_j >= 3);
     job_usage_summary_end(&s);
+}
+
+/* A process that is forked while another thread loads a library waits for the loader's lock for
+ * ever. */
+TEST(a_program_that_loads_libraries_meanwhile_loses_no_samples)
+{
+    fake_nvml_machine("gpus 2\ngpu 1 utilization 42\n");
+    for (int i = 0; i < 40; i++) {
+        AUTO(job_monitor) struct job_monitor *m = job_monitor_open(second, NULL, NULL, NULL);
+        const int64_t end_ms = clock_ms() + 20;
+        while (clock_ms() < end_ms) {
+            void *library = dlopen("libsqlite3.so.0", RTLD_NOW);
+            if (library)
+                dlclose(library);
+        }
+        await_samples(m, 1);
+    }
+    fake_nvml_forget();
 }
 
 /* Waits until a process that this test starts with a shell has written its pid. */
