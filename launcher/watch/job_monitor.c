@@ -41,9 +41,8 @@ struct job_monitor {
     struct job_usage *usage; /* NULL: all GPUs, without a job */
     /* of the thread */
     struct host_sampler *host; /* NULL: the machine is not sampled */
-    struct gpu_sampler *gpus;  /* NULL: it is opened before the next sample … */
-    int64_t opened_ms;         /* … as this one was then … */
-    bool answers;              /* … and it has answered */
+    struct gpu_sampler *gpus;  /* NULL: it is opened before the next sample */
+    int64_t opened_ms;         /* when it was opened */
     char **uuids, *job_id;
     int interval_ms;
 };
@@ -114,13 +113,12 @@ static int open_gpus(struct job_monitor *m, struct err *e)
     const struct gpu_sampler_opts opts = {.purposes = m->usage ? GPU_SAMPLE : GPU_SAMPLE | GPU_USE,
                                           .uuids = m->uuids};
     m->opened_ms = clock_ms();
-    m->answers = false;
     return gpu_sampler_open(&m->gpus, &opts, e);
 }
 
 /* Reads the GPUs without the lock, since the driver may be slow. Without an answer in time the
- * latest reading stays. A process that has never answered is replaced: it may have been forked
- * while another thread of this one held the lock of the dynamic loader, for which it waits then. */
+ * latest reading stays. A process in which NVML does not start is replaced: another thread of this
+ * one may have held the lock of the dynamic loader during the fork, and the child waits for it. */
 static void sample_gpus(struct job_monitor *m)
 {
     const struct gpu_sample *found = NULL;
@@ -128,9 +126,8 @@ static void sample_gpus(struct job_monitor *m)
     struct err e = {0};
     int rc = m->gpus ? 0 : open_gpus(m, &e);
     rc = rc < 0 ? rc : gpu_sampler_read(m->gpus, &found, &r.count, m->interval_ms, &e);
-    m->answers |= rc != -ETIMEDOUT;
     if (rc == -ETIMEDOUT) {
-        if (!m->answers && clock_ms() - m->opened_ms > START_MS)
+        if (gpu_sampler_init_code(m->gpus) < 0 && clock_ms() - m->opened_ms > START_MS)
             gpu_sampler_close(TAKE(m->gpus));
         return;
     }

@@ -67,6 +67,16 @@ def test_a_worker_of_a_removed_sweep_drops_its_results_and_joins_the_new_one(pla
     place.nothing_runs()
 
 
+def test_the_worker_on_the_host_ends_with_a_sweep_that_is_removed(place):
+    """It waits a minute for a coordinator that was only killed."""
+    coordinator = place.start(place.sweep(SWEEP))
+    wait_until(lambda: place.records("report"), "a trial")
+    kill(coordinator)
+    while (place.path / "sweeps/s").exists():  # trials that run may write into it
+        shutil.rmtree(place.path / "sweeps/s", ignore_errors=True)
+    place.nothing_runs(30)
+
+
 def remove_store(place):
     """Removes the store and the trials; what the sweep's processes have left behind stays."""
     for f in (place.path / "sweeps/s").glob("sweep.*"):
