@@ -62,7 +62,7 @@ void active_checks_find_slow(bool *slow, const double *values, int count)
         double m = active_median(others, n);
         for (int k = 0; k < n; k++)
             away[k] = fabs(others[k] - m);
-        slow[i] = values[i] < m - fmax(5 * 1.4826 * active_median(away, n), m / 10);
+        slow[i] = values[i] < m - fmin(m / 2, fmax(5 * 1.4826 * active_median(away, n), m / 10));
     }
 }
 

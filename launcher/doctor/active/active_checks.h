@@ -25,6 +25,6 @@ struct active_opts {
 int active_checks_run(struct doctor_report *r, const struct active_opts *o, struct err *e);
 
 /* Sets `slow` for each value that is far below the others: m - max(5 s, m/10), with the median m of
- * the others and s their median absolute deviation times 1.4826. Values of 0 or less are unknown.
- * Fewer than three values are not compared. */
+ * the others and s their median absolute deviation times 1.4826, and below m/2 however far apart
+ * the others are. Values of 0 or less are unknown. Fewer than three values are not compared. */
 void active_checks_find_slow(bool *slow, const double *values, int count);

@@ -22,6 +22,7 @@ TEST(a_node_far_below_the_others_is_slow)
         {{100, 101, 99, 40, 100, 30}, 6, "...1.1"},
         {{100, 10}, 2, ".."}, /* which one is slow? */
         {{100, 100, 10}, 3, "..1"},
+        {{100, 70, 15}, 3, "..1"},      /* below half of the others, which vary */
         {{0, 100, 100, 10}, 4, "...1"}, /* one is unknown */
         {{100}, 1, "."},
         {{0}, 0, ""},
