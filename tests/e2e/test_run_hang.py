@@ -136,8 +136,8 @@ def test_one_rank_that_computes_while_others_wait_is_no_hang(drover):
 
 
 def test_lines_now_and_then_are_no_hang(drover):
-    done = drover.run(*RUN, "-np", "2", "--hang-timeout", "1.5", "sh", "-c",
-                      "[ $RANK = 1 ] && exec sleep 4; for i in 1 2 3 4 5; do sleep 0.8; echo $i; done")
+    done = drover.run(*RUN, "-np", "2", "--hang-timeout", "3", "sh", "-c",
+                      "[ $RANK = 1 ] && exec sleep 5; for i in 1 2 3 4 5; do sleep 1; echo $i; done")
     assert done.returncode == 0 and done.stderr == ""
 
 
