@@ -102,9 +102,10 @@ int restart_after(struct restart *r, const struct restart_attempt *end)
     if (r->refusal)
         return -1;
     remember(r, end);
-    r->count++;
-    r->pause_ms =
-        r->pause_ms == 0 || end->seconds >= LONG_ATTEMPT_S ? PAUSE_FIRST_MS : r->pause_ms * 2;
+    bool first = r->count++ == 0 || end->seconds >= LONG_ATTEMPT_S;
+    r->pause_ms = first && !end->hopeless     ? 0
+                  : first || r->pause_ms == 0 ? PAUSE_FIRST_MS
+                                              : r->pause_ms * 2;
     if (r->pause_ms > PAUSE_MAX_MS)
         r->pause_ms = PAUSE_MAX_MS;
     return r->pause_ms;

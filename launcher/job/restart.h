@@ -29,9 +29,9 @@ struct restart_attempt {
 };
 
 /* Returns the number of milliseconds to wait before the next attempt, or -1 if no attempt follows.
- * The first pause is 1 s. Each further pause is twice the previous one, but at most 30 s. After an
- * attempt of five minutes or more the pause is 1 s again. Also records the host of the failure. No
- * attempt follows if the failure is hopeless, or if it is the same as that of the attempt before
+ * The first attempt follows at once, unless the failure is hopeless; then come 1, 2, 4 … 30 s.
+ * After an attempt of five minutes or more this begins again. Also records the host of the failure.
+ * No attempt follows if the failure is hopeless, or if it is the same as that of the attempt before
  * (by_host: on the same host), and this one has not got further: it took less than five minutes,
  * and at most half as long again as the one before and 10 s. */
 int restart_after(struct restart *r, const struct restart_attempt *end);

@@ -120,8 +120,9 @@ void run_restarts_start_timer(struct run_restarts *r)
                       restart_is_bad_host(r->restart, *host) ? "failed twice or more"
                                                              : "was the cause of the failure");
     }
-    strbuf_printf(&b, "%s: restarting the job in %d s (restart %d of %d)\n", run->program,
-                  r->pause_ms / 1000, attempt, run->spec->max_restarts);
+    strbuf_printf(&b, "%s: restarting the job ", run->program);
+    strbuf_printf(&b, r->pause_ms ? "in %d s" : "now", r->pause_ms / 1000);
+    strbuf_printf(&b, " (restart %d of %d)\n", attempt, run->spec->max_restarts);
     run->print(run->arg, strbuf_str(&b));
     feature_record(run, "restart",
                    json_pack("{s:i, s:i, s:o}", "attempt", attempt, "pause_ms", r->pause_ms,

@@ -9,7 +9,7 @@ TEST(a_job_is_restarted_exactly_so_many_times)
 {
     AUTO(restart) struct restart *r = restart_new(3, false);
     for (int i = 1; i <= 3; i++) {
-        CHECK(restart_after(r, &failed) > 0);
+        CHECK(restart_after(r, &failed) >= 0);
         CHECK_INT(restart_count(r), i);
     }
     CHECK_INT(restart_after(r, &failed), -1);
@@ -22,21 +22,29 @@ TEST(without_restarts_a_failure_is_the_end)
     CHECK_INT(restart_after(r, &failed), -1);
 }
 
-TEST(each_pause_is_twice_the_one_before_up_to_30_s)
+TEST(the_first_restart_is_at_once_and_each_pause_is_twice_the_one_before_up_to_30_s)
 {
-    static const int want[] = {1000, 2000, 4000, 8000, 16000, 30000, 30000};
+    static const int want[] = {0, 1000, 2000, 4000, 8000, 16000, 30000, 30000};
     AUTO(restart) struct restart *r = restart_new(100, false);
     for (size_t i = 0; i < COUNT_OF(want); i++)
         CHECK_INT(restart_after(r, &failed), want[i]);
 }
 
-TEST(after_an_attempt_that_ran_long_the_pause_is_short_again)
+TEST(an_error_of_the_program_is_not_restarted_at_once)
+{
+    static const struct restart_attempt hopeless = {.status = 1, .hopeless = true};
+    AUTO(restart) struct restart *r = restart_new(100, true);
+    CHECK_INT(restart_after(r, &hopeless), 1000);
+    CHECK_INT(restart_after(r, &hopeless), 2000);
+}
+
+TEST(after_an_attempt_that_ran_long_the_restart_is_at_once_again)
 {
     AUTO(restart) struct restart *r = restart_new(100, false);
+    CHECK_INT(restart_after(r, &failed), 0);
     CHECK_INT(restart_after(r, &failed), 1000);
-    CHECK_INT(restart_after(r, &failed), 2000);
-    CHECK_INT(restart_after(r, &(struct restart_attempt){.status = 1, .seconds = 300}), 1000);
-    CHECK_INT(restart_after(r, &failed), 2000);
+    CHECK_INT(restart_after(r, &(struct restart_attempt){.status = 1, .seconds = 300}), 0);
+    CHECK_INT(restart_after(r, &failed), 1000);
 }
 
 TEST(what_ended_well_or_was_ended_or_never_started_is_not_restarted)
@@ -121,8 +129,8 @@ static bool goes_on(struct restart_attempt first, struct restart_attempt second)
 {
     AUTO(restart) struct restart *r = restart_new(9, false);
     first.status = second.status = 1;
-    CHECK(restart_after(r, &first) > 0);
-    bool goes = restart_after(r, &second) > 0;
+    CHECK(restart_after(r, &first) >= 0);
+    bool goes = restart_after(r, &second) >= 0;
     CHECK_INT(restart_refusal(r), goes ? RESTART_NOT_REFUSED : RESTART_SAME_AGAIN);
     return goes;
 }
@@ -145,7 +153,7 @@ TEST(a_failure_between_two_equal_ones_lets_the_job_go_on)
 {
     AUTO(restart) struct restart *r = restart_new(9, false);
     const struct restart_attempt a = {.status = 1, .cause = "a"}, b = {.status = 1, .cause = "b"};
-    CHECK(restart_after(r, &a) > 0);
+    CHECK(restart_after(r, &a) >= 0);
     CHECK(restart_after(r, &b) > 0);
     CHECK(restart_after(r, &a) > 0);
     CHECK_INT(restart_after(r, &a), -1);
@@ -154,7 +162,7 @@ TEST(a_failure_between_two_equal_ones_lets_the_job_go_on)
 TEST(a_host_that_is_the_cause_is_left_out_at_once_where_slots_are_to_spare)
 {
     AUTO(restart) struct restart *r = restart_new(9, false);
-    CHECK(restart_after(r, &ecc_on_b) > 0);
+    CHECK(restart_after(r, &ecc_on_b) >= 0);
     check_hosts(r, 4, 0, "ac", "b");
     check_hosts(r, 9, 0, "abc", "");
     CHECK(!restart_is_bad_host(r, "b")); /* later jobs may use it */
