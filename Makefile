@@ -161,7 +161,7 @@ $(B)/share/drover: Makefile
 	@for f in $(SHARE); do ln -sfn $(CURDIR)/$$f $@/; done
 
 # ---- manual pages and completion, from the rows of options -------------------------------------------
-$(B)/share/manual: $(PROGRAMS) scripts/manual scripts/catalogue.py
+$(B)/share/manual: $(PROGRAMS) scripts/manual scripts/catalogue.py scripts/documents.py $(wildcard docs/drover-*.md) docs/commands.md docs/environment.md
 	$(call say,MAN)
 	@rm -rf $@
 	$(Q)SOURCE_DATE_EPOCH=$(EPOCH) scripts/manual $(B)/bin/drover $(VERSION) $@

@@ -55,6 +55,26 @@ def test_a_page_is_rendered_without_warnings_and_has_all_options(page):
             assert re.search(rf"(From|At least) {option['min']:g}\b", text), option
 
 
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_a_page_says_how_its_command_ends_what_it_reads_and_its_files(page):
+    sections = dict(re.findall(r"^\.SH ([A-Z ]+)\n(.*?)(?=^\.SH |\Z)", file_of(page).read_text(), re.M | re.S))
+    order = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT", "FILES"]
+    assert list(sections)[:7] == order
+    statuses = re.findall(r"^\\fB(.*?)\\fR$", sections["EXIT STATUS"], re.M)
+    assert {"0", "2"} <= set(statuses) and "DROVER_LOG" in sections["ENVIRONMENT"]
+    assert run(DROVER, *page.path[1:], "--no-such-option").returncode == 2
+
+
+def test_pages_have_the_rows_of_their_own_command():
+    def rows(command, section):
+        return re.findall(r"\\fB(.*?)\\fR", (MANUAL / f"man/man1/{command}.1").read_text().split(f".SH {section}\n")[1].split("\n.SH ")[0])
+    assert "124" in rows("drover-run", "EXIT STATUS") and "128+n" in rows("drover-sweep-resume", "EXIT STATUS")
+    assert "124" not in rows("drover-sweep-stop", "EXIT STATUS")
+    assert {"DROVER_JOB_ID", "LOCAL_RANK", "SLURM_*"} <= set(rows("drover-run", "ENVIRONMENT"))
+    assert "DROVER_SWEEP_KEY" in rows("drover-worker", "ENVIRONMENT") and "DROVER_SWEEP_KEY" not in rows("drover-run", "ENVIRONMENT")
+    assert "sweeps/NAME/sweep.db" in rows("drover-sweep-show", "FILES") and r"\(ti/.local/state/drover/runs/ID.db" in rows("drover-runs", "FILES")
+
+
 def test_help_of_run_shows_what_most_jobs_need_and_says_where_the_rest_is():
     short, whole = (run(DROVER, "run", word).stdout for word in ("--help", "--help-all"))
     options = [set(re.findall(r"^  (?:-\w, |    )?(--?[\w-]+)", text, re.M)) for text in (short, whole)]
