@@ -160,8 +160,9 @@ $(B)/share/drover: Makefile
 	@ln -sfn $(CURDIR)/hpo/python $@/trial
 	@for f in $(SHARE); do ln -sfn $(CURDIR)/$$f $@/; done
 
-# ---- manual pages and completion, from the rows of options -------------------------------------------
-$(B)/share/manual: $(PROGRAMS) scripts/manual scripts/catalogue.py scripts/documents.py $(wildcard docs/drover-*.md) docs/commands.md docs/environment.md
+# ---- manual pages, completion and what coding agents read, from the rows of options and docs ----------
+$(B)/share/manual: $(PROGRAMS) scripts/manual scripts/catalogue.py scripts/agent_files.py scripts/documents.py \
+		$(wildcard docs/drover-*.md) $(patsubst %,docs/%.md,commands environment skill)
 	$(call say,MAN)
 	@rm -rf $@
 	$(Q)SOURCE_DATE_EPOCH=$(EPOCH) scripts/manual $(B)/bin/drover $(VERSION) $@

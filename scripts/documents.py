@@ -49,12 +49,15 @@ def exit_statuses(path):
     return own or exit_statuses(("drover",))
 
 
+def section_rows(section):
+    text = (DOCS / "environment.md").read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
+    return [row for _, rows in tables(text) for row in rows]
+
+
 def rows_of(path, section):
     """[(the names, the meaning)] of the rows of a section of docs/environment.md that name the command."""
     own = {"all", " ".join(path[1:]), *(f"{name}*" for name in path[1:2]), *(["jobs"] if path[1:] and path[1] in STARTERS else [])}
-    text = (DOCS / "environment.md").read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
-    rows = [row for _, found in tables(text) for row in found]
-    return [(names(cell), plain(meaning)) for cell, who, meaning in rows if own & set(" ".join(names(who)).split())]
+    return [(names(cell), plain(meaning)) for cell, who, meaning in section_rows(section) if own & set(" ".join(names(who)).split())]
 
 
 def rank_variables():

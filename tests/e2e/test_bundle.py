@@ -89,7 +89,7 @@ def test_it_is_small_and_whole(tree):
                  "libexec/drover/conform", "libexec/drover/gpt_vectors", "libexec/drover/gpt_peer.py", "examples/gpt/gpt",
                  "examples/gpt/paradise_lost.txt", "share/drover/web/d3.min.js", "share/drover/web/d3.LICENSE.txt",
                  "lib/libdrover.so", "include/drover.h", "share/drover/drover.py", "share/drover/alerts.yml",
-                 "share/drover/grafana.json", "examples/digits/digits",
+                 "share/drover/grafana.json", "share/drover/llms.txt", "share/drover/skill/SKILL.md", "examples/digits/digits",
                  "examples/digits/sweep.yaml", "examples/suggest/search.py", "scripts/gpu-check", "README.md"):
         assert (tree / name).exists(), name
 
@@ -320,7 +320,7 @@ def test_the_wheel_runs_in_a_virtual_environment_and_leaves_nothing(venv, tmp_pa
     home, wheel = venv
     env = clean_env(PATH=f"{home}/bin:{os.environ['PATH']}")
     installed = {p for p in home.rglob("*") if "drover" in p.name}
-    assert home / "bin/drover" in installed
+    assert home / "bin/drover" in installed and list(home.rglob("drover_bundle/share/drover/skill/SKILL.md"))
     done = run("drover", "run", "-np", "2", "python3", "-c", "import drover; print(drover.rank(), drover.world_size())", env=env)
     assert done.returncode == 0 and sorted(done.stdout.splitlines()) == ["0 2", "1 2"], done.stderr
     (tmp_path / "t.py").write_text("import wandb\nwandb.init()\nwandb.log({'loss': 3})\n")

@@ -125,7 +125,8 @@ def test_an_installed_sweeps_trials_find_the_stand_in_for_wandb(prefix, tmp_path
     (out,) = tmp_path.glob("sweeps/s/trials/*/*/stdout")
     assert out.read_text() == f"{prefix}/share/drover/trial/wandb/__init__.py\n"
     assert not (prefix / "share/drover/wandb").exists()
-    assert (prefix / "share/drover/sweep.schema.json").exists()
+    for name in ("sweep.schema.json", "llms.txt", "skill/SKILL.md"):
+        assert (prefix / "share/drover" / name).exists(), name
 
 
 def test_the_installed_bench_finds_its_plug_in(prefix):

@@ -53,7 +53,7 @@ def test_the_packages_files_are_roots_and_work_from_where_they_lie(package, tmp_
     names = {row[5].removeprefix(".") for row in rows}
     assert {"/usr/bin/drover", "/usr/libexec/drover/drover-hpo", "/usr/share/doc/drover/copyright", "/usr/share/man/man1/drover-run.1.gz",
             "/usr/share/bash-completion/completions/drover", "/usr/share/zsh/vendor-completions/_drover",
-            "/usr/share/fish/vendor_completions.d/drover.fish"} <= names
+            "/usr/share/fish/vendor_completions.d/drover.fish", "/usr/share/drover/llms.txt", "/usr/share/drover/skill/SKILL.md"} <= names
     assert "GPL-3" in (tmp_path / "usr/share/doc/drover/copyright").read_text()
     done = run(tmp_path / "usr/bin/drover", "run", "-np", "2", "sh", "-c", "echo $RANK", env=clean_env())
     assert sorted(done.stdout.split()) == ["0", "1"], done.stderr
