@@ -9,6 +9,7 @@ from kit_ranks import BUILD, ROOT
 
 sys.path.insert(0, str(ROOT / "scripts"))
 from catalogue import pages  # noqa: E402
+from documents import manual_of, names, tables  # noqa: E402
 
 DROVER = BUILD / "bin/drover"
 MANUAL = BUILD / "share/manual"
@@ -73,6 +74,24 @@ def test_pages_have_the_rows_of_their_own_command():
     assert {"DROVER_JOB_ID", "LOCAL_RANK", "SLURM_*"} <= set(rows("drover-run", "ENVIRONMENT"))
     assert "DROVER_SWEEP_KEY" in rows("drover-worker", "ENVIRONMENT") and "DROVER_SWEEP_KEY" not in rows("drover-run", "ENVIRONMENT")
     assert "sweeps/NAME/sweep.db" in rows("drover-sweep-show", "FILES") and r"\(ti/.local/state/drover/runs/ID.db" in rows("drover-runs", "FILES")
+
+
+OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][\w-]*")
+DOCUMENTS = {manual_of(p.path): [q for q in PAGES[1:] if manual_of(q.path) == manual_of(p.path)] for p in PAGES[1:] if manual_of(p.path)}
+
+
+@pytest.mark.parametrize("text", DOCUMENTS, ids=[t.split("\n")[0] for t in DOCUMENTS])
+def test_the_tables_of_options_of_a_document_are_those_of_the_program(text):
+    """Long names may have one dash or two, and `-` or `_`."""
+    rows = {n for page in DOCUMENTS[text] for o in page.options for n in o["names"]}
+    told = {o for heads, cells in tables(text) if heads[0] == "option" for row in cells for n in names(row[0]) for o in OPTION.findall(n)}
+    for option in told - rows:  # another name of an option, which --help leaves out
+        answers = [run(DROVER, *page.path[1:], option, "1", "--help") for page in DOCUMENTS[text]]
+        assert any(a.returncode == 0 for a in answers), (option, answers[0].stderr)
+    words = {n.lstrip("-").replace("_", "-") for n in OPTION.findall(text)}
+    untold = [o["names"] for page in DOCUMENTS[text] for o in page.options
+              if o["names"][-1] != "--help" and not words & {n.lstrip("-").replace("_", "-") for n in o["names"]}]
+    assert not untold, f"{text.splitlines()[0]} has no word about {untold}"
 
 
 def test_help_of_run_shows_what_most_jobs_need_and_says_where_the_rest_is():
