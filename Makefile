@@ -92,8 +92,8 @@ LIBDROVER := $(if $(wildcard launcher/client/client.c),$(B)/lib/libdrover.so.0 $
 
 # What users find in share/drover: modules of Python, the schema of sweep files, rules and a dashboard for Prometheus and
 # Grafana.
-SHARE := launcher/client/drover.py launcher/engine/ft_bridge.py hpo/exchange/drover_exchange.py hpo/spec/sweep.schema.json \
-         launcher/metrics/alerts.yml launcher/metrics/grafana.json
+SHARE := launcher/client/drover.py launcher/engine/ft_bridge.py hpo/exchange/drover_exchange.py hpo/exchange/drover_import.py \
+         hpo/spec/sweep.schema.json launcher/metrics/alerts.yml launcher/metrics/grafana.json
 PYTHON_TRIAL := $(shell find hpo/python -name '*.py' -o -name METADATA)
 
 # With a sanitizer the programs are for tests only.

@@ -13,6 +13,7 @@
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/reader/json_scan.h"
 #include "hpo/space/param_text.h"
+#include "hpo/spec/spec_outcomes.h"
 #include "hpo/worker/trial_dir.h"
 
 enum { PLOT_WIDTH = 60, PLOT_HEIGHT = 10 };
@@ -377,6 +378,15 @@ static void add_field(struct strbuf *out, const char *text)
         strbuf_putc(out, '"');
 }
 
+/* Takes over the reference to `value`. */
+static void add_json(struct strbuf *out, json_t *value)
+{
+    AUTO(json) json_t *held = value;
+    AUTO(free) char *text = json_line(held);
+    strbuf_putc(out, ',');
+    add_field(out, text);
+}
+
 /* The names of all metrics of any trial, in the order of their first appearance: numbers in
  * `texts`. The caller frees the list. */
 static int *metric_names(const struct sweep_columns *c, int *count)
@@ -398,8 +408,9 @@ static int *metric_names(const struct sweep_columns *c, int *count)
     return names;
 }
 
+/* `sweep`: the cells that all rows share. */
 static void add_row(struct strbuf *out, const struct sweep_columns *c, size_t trial,
-                    const int *names, int name_count)
+                    const int *names, int name_count, const char *sweep)
 {
     const struct columns_trial *t = &c->trials[trial];
     double score = sweep_columns_score(c, trial);
@@ -425,6 +436,7 @@ static void add_row(struct strbuf *out, const struct sweep_columns *c, size_t tr
         strbuf_putc(out, ',');
         add_field(out, text_at(c, texts[i]));
     }
+    strbuf_puts(out, sweep);
     for (size_t i = 0; i < c->param_count; i++) {
         struct columns_value v = sweep_columns_value(c, i, trial);
         AUTO(strbuf) struct strbuf text = {0};
@@ -441,21 +453,25 @@ void sweep_print_csv(FILE *out, const struct sweep_columns *c)
 {
     int count;
     AUTO(free) int *names = metric_names(c, &count);
-    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(strbuf) struct strbuf b = {0}, sweep = {0};
+    bool bounded = c->spec->outcomes.count > 0;
+    add_json(&sweep, spec_goals_json(c->spec));
+    if (bounded)
+        add_json(&sweep, spec_outcomes_json(&c->spec->outcomes));
     strbuf_puts(&b, "trial,state,value");
     for (int i = 0; i < count; i++) {
         strbuf_putc(&b, ',');
         add_field(&b, text_at(c, names[i]));
     }
-    strbuf_printf(&b, ",steps%s,seconds,node,why,error",
-                  c->spec->outcomes.count > 0 ? ",feasible" : "");
+    strbuf_printf(&b, ",steps%s,seconds,node,why,error,goals%s", bounded ? ",feasible" : "",
+                  bounded ? ",outcome_constraints" : "");
     for (size_t i = 0; i < c->param_count; i++) {
         strbuf_putc(&b, ',');
         add_field(&b, c->params[i].name);
     }
     strbuf_putc(&b, '\n');
     for (size_t i = 0; i < c->count; i++) {
-        add_row(&b, c, i, names, count);
+        add_row(&b, c, i, names, count, strbuf_str(&sweep));
         fputs(strbuf_str(&b), out);
         strbuf_reset(&b);
     }

@@ -121,13 +121,9 @@ static json_t *trial_json(const struct sweep_columns *c, size_t trial)
 {
     const struct columns_trial *t = &c->trials[trial];
     json_t *o = sweep_columns_trial_json(c, trial);
-    json_t *goals = json_object();
-    for (int i = 0; i < c->spec->metric_count; i++)
-        if (c->spec->metrics[i].name)
-            json_object_set_new(
-                goals, c->spec->metrics[i].name,
-                json_string(c->spec->metrics[i].maximize ? "maximize" : "minimize"));
-    json_object_set_new(o, "goals", goals);
+    json_object_set_new(o, "goals", spec_goals_json(c->spec));
+    if (c->spec->outcomes.count > 0)
+        json_object_set_new(o, "outcome_constraints", spec_outcomes_json(&c->spec->outcomes));
     set_time(o, "created_ms", t->created_ms);
     set_time(o, "leased_ms", t->leased_ms);
     set_time(o, "ended_ms", t->ended_ms);
@@ -196,6 +192,23 @@ static bool has_best_value(const json_t *trial, const char *metric)
            json_array_size(json_object_get(json_object_get(trial, "curves"), metric)) > 0;
 }
 
+/* Keeps the outcome constraints of a trial, which are those of all. Where only their result is
+ * known, it becomes a metric with a bound. */
+static int read_outcomes(struct import_trials *out, const json_t *trial, struct err *e)
+{
+    AUTO(json) json_t *bounds = json_incref(json_object_get(trial, "outcome_constraints"));
+    json_t *feasible = json_object_get(trial, "feasible");
+    if (!bounds && json_is_boolean(feasible)) {
+        json_object_set_new(json_object_get(trial, "metrics"), "feasible",
+                            json_integer(json_is_true(feasible)));
+        bounds = json_pack("[{s:s, s:i}]", "metric", "feasible", "min", 1);
+    }
+    if (bounds && out->outcomes && !json_equal(bounds, out->outcomes))
+        return err_set(e, -EINVAL, "other outcome_constraints than those of the trials before");
+    out->outcomes = out->outcomes ? out->outcomes : json_incref(bounds);
+    return 0;
+}
+
 static int read_trial(struct import_trials *out, size_t *unfinished, json_t *o, struct err *e)
 {
     const char *state = json_string_value(json_object_get(o, "state"));
@@ -227,7 +240,7 @@ static int read_trial(struct import_trials *out, size_t *unfinished, json_t *o, 
     if (out->metric_count > 0 && has_best_value(o, out->metrics[0].name))
         out->value_best = true;
     json_array_append(out->trials, o);
-    return 0;
+    return read_outcomes(out, o, e);
 }
 
 int exchange_lines_read(struct import_trials *out, size_t *unfinished, const char *text, size_t len,

@@ -2,10 +2,11 @@
  * drover_exchange.py reads from its stdin and writes to its stdout.
  *
  * One line per trial: {"state", "params", "metrics": {name: number}, "value"?, "goals"?: {name:
- * "minimize" or "maximize"} of the sweep's metrics, the first one first, "curves"?: {name:
- * [[step, value], …]}, "created_ms"?, "leased_ms"?, "ended_ms"?, "seconds"?, "node"?, "error"?}.
- * Times are milliseconds since 1970. "params" has groups as nested objects. Numbers that are not
- * finite are texts: "nan", "inf", "-inf".
+ * "minimize" or "maximize"} of the sweep's metrics, the first one first, "feasible"?: true or
+ * false, "outcome_constraints"? of the sweep, "curves"?: {name: [[step, value], …]}, "created_ms"?,
+ * "leased_ms"?, "ended_ms"?, "seconds"?, "node"?, "error"?}. Times are milliseconds since 1970.
+ * "params" has groups as nested objects. Numbers that are not finite are texts: "nan", "inf",
+ * "-inf".
  *
  * Between drover and drover_exchange.py a line that describes the sweep comes first. Of an export:
  * {"name", "method", "metrics": [{"name", "goal"}], "params": [{"name", "kind": "real" or

@@ -21,6 +21,7 @@ void import_trials_clear(struct import_trials *t)
         free(t->metrics[i].name);
     json_decref(t->parameters);
     json_decref(t->renamed);
+    json_decref(t->outcomes);
     json_decref(t->trials);
     *t = (struct import_trials){0};
 }
@@ -208,7 +209,11 @@ static void write_file(char **out, const struct import_trials *t, const char *na
         add_key(&b, "metric", json_array_get(metrics, 0));
     else
         add_key(&b, "metrics", metrics);
-    strbuf_printf(&b, "drover: {value: %s}\nparameters:\n", t->value_best ? "best" : "last");
+    AUTO(json)
+    json_t *own = json_pack("{s:s, s:O*}", "value", t->value_best ? "best" : "last",
+                            "outcome_constraints", t->outcomes);
+    add_key(&b, "drover", own);
+    strbuf_puts(&b, "parameters:\n");
     json_object_foreach ((json_t *)parameters, key, of) {
         AUTO(json) json_t *name_of = json_string(key);
         AUTO(free) char *quoted = json_line(name_of);

@@ -21,8 +21,9 @@ struct import_trials {
     /* The `parameters` of a sweep file, as far as the other tool has them; NULL: none. Ranges that
      * it lacks come from the values. */
     json_t *parameters;
-    bool texts;      /* their values are texts of param_text.h */
-    json_t *renamed; /* {name of the other tool: name here}; NULL: none */
+    bool texts;       /* their values are texts of param_text.h */
+    json_t *renamed;  /* {name of the other tool: name here}; NULL: none */
+    json_t *outcomes; /* `outcome_constraints` of a sweep file; NULL: none */
     /* A list of trials as in exchange_lines.h. */
     json_t *trials;
 };

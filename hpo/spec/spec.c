@@ -310,6 +310,16 @@ static json_t *metric_json(const struct spec_metric *m)
                      m->has_target ? json_number(m->target) : NULL, "pattern", m->pattern);
 }
 
+json_t *spec_goals_json(const struct spec *s)
+{
+    json_t *goals = json_object();
+    for (int i = 0; i < s->metric_count; i++)
+        if (s->metrics[i].name)
+            json_object_set_new(goals, s->metrics[i].name,
+                                json_string(s->metrics[i].maximize ? "maximize" : "minimize"));
+    return goals;
+}
+
 json_t *spec_json(const struct spec *s)
 {
     AUTO(json) json_t *command = json_array(), *metrics = json_array();

@@ -100,3 +100,6 @@ int spec_method_find(const struct spec_method **out, const struct config_node *a
 /* Returns the contents of the sweep file with all defaults filled in (new reference). Two files for
  * the same sweep give equal results. */
 json_t *spec_json(const struct spec *s);
+
+/* Returns {metric: "minimize" or "maximize"}, the first metric first (new reference). */
+json_t *spec_goals_json(const struct spec *s);

@@ -150,10 +150,53 @@ def test_optuna_has_the_outcome_constraints_as_its_own(tmp_path):
     assert best == 1 and found[:2] == [[5.0], [-5.0]] and found[2][0] > 1e300
     lines = [json.loads(t) for t in drover(place, "export", "s", "--jsonl", "-").splitlines()]
     assert [t["feasible"] for t in lines] == [False, True, False]
-    drover(place, "export", "s", "--csv", "t.csv")
-    drover(place, "import", "--csv", "t.csv", "--name", "again", "--goal", "minimize")
-    back = [json.loads(t) for t in drover(place, "export", "again", "--jsonl", "-").splitlines()]
-    assert [(t["params"], t["metrics"]) for t in back] == [(t["params"], t["metrics"]) for t in lines]
+
+
+BOUNDED = """
+echo "{\\"loss\\": $x, \\"size\\": $((x % 3)), \\"acc\\": 0.$x, \\"ms\\": $((70 - 10 * x))}"
+"""
+
+
+@pytest.mark.parametrize("metrics, best, front", [
+    ("metric: {name: loss}", 1, None),
+    ("metric: {name: acc, goal: maximize}", 5, None),
+    ("metrics: [{name: loss}, {name: size}]", 1, [1, 2]),
+    ("metrics: [{name: acc, goal: maximize}, {name: size, goal: maximize}]", 5, [5, 4]),
+])
+def test_outcome_constraints_come_back(tmp_path, metrics, best, front):
+    place = Place(tmp_path)
+    place.script("t.sh", BOUNDED)
+    done = place.run(place.sweep(f"method: grid\n{metrics}\nparameters: {{x: {{values: [1, 2, 3, 4, 5, 6]}}}}\n"
+                                 "drover: {parallel: 1, outcome_constraints: [{metric: ms, max: 55, min: 5}]}\n"))
+    assert done.returncode == 0, done.stderr
+    first = place.show("s")
+    assert (first["best"]["id"], first.get("pareto")) == (best, front)
+    forms = ["csv", "jsonl", *(["optuna"] if PEERS.exists() else [])]
+    drover(place, "export", "s", *(word for form in forms for word in (f"--{form}", f"t.{form}")), python=PEERS)
+    for form in forms:
+        drover(place, "import", f"--{form}", f"t.{form}", "--name", form, python=PEERS if form == "optuna" else None)
+        again = place.show(form)
+        assert (again["best"], again.get("pareto")) == (first["best"], front), form
+        for a, b in zip(again["trials"], first["trials"]):
+            assert all(a[key] == b[key] for key in ("id", "params", "feasible", *(["metrics"] if form != "optuna" else []))), form
+    assert len({drover(place, "export", name, "--csv", "-").splitlines()[0] for name in ("s", "csv", "jsonl")}) == 1
+
+
+def test_a_result_without_bounds_stays_a_result(place, tmp_path):
+    (tmp_path / "t.csv").write_text("lr,feasible,loss\n0.1,False,0.1\n0.2,True,0.4\n0.3,True,0.5\n")
+    (tmp_path / "t.json").write_text(json.dumps([{"config": {"lr": lr}, "summary": {"loss": loss, "drover_feasible": fits}}
+                                                 for lr, loss, fits in ((0.1, 0.1, False), (0.2, 0.4, True), (0.3, 0.5, True))]))
+    for form, file in (("csv", "t.csv"), ("wandb", "t.json")):
+        drover(place, "import", f"--{form}", str(tmp_path / file), "--metric", "loss", "--name", f"result-{form}")
+        show = place.show(f"result-{form}")
+        assert show["best"] == {"id": 1, "value": 0.4, "params": {"lr": 0.2}}
+        assert [t["feasible"] for t in sorted(show["trials"], key=lambda t: t["id"])] == [False, True, True]
+
+
+def test_lines_with_two_sets_of_constraints_are_refused(place, tmp_path):
+    lines = [{"state": "done", "params": {"x": x}, "metrics": {"loss": x}, "outcome_constraints": [{"metric": "ms", "max": x}]} for x in (1, 2)]
+    (tmp_path / "two.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert "value 2: other outcome_constraints than" in drover(place, "import", "--jsonl", str(tmp_path / "two.jsonl"), "--metric", "loss", status=2)
 
 
 PARQUET = """
@@ -433,7 +476,7 @@ for step in 1 2 3; do echo "{\\"step\\": $step, \\"my/acc é\\": $(( (DROVER_TRI
     before = place.show(name)
     drover(place, "export", name, "--jsonl", str(tmp_path / "l.jsonl"), "--csv", str(tmp_path / "c.csv"))
     for form, file in (("jsonl", "l.jsonl"), ("csv", "c.csv")):
-        drover(place, "import", f"--{form}", str(tmp_path / file), "--name", f"{name}-{form}", *(["--goal", "maximize"] if form == "csv" else []))
+        drover(place, "import", f"--{form}", str(tmp_path / file), "--name", f"{name}-{form}")
         again = place.show(f"{name}-{form}")
         assert exactly(again["trials"]) == exactly(before["trials"]), (seed, form)
         assert again["best"]["id"] == before["best"]["id"], (seed, form)

@@ -183,9 +183,11 @@ TEST(csv_has_a_row_per_trial_and_quotes_what_needs_it)
     FILE *f = open_memstream(&text, &size);
     sweep_print_csv(f, c);
     fclose(f);
-    CHECK_STR(text, "trial,state,value,loss,n,steps,seconds,node,why,error,lr,opt.name\n"
-                    "0,done,2.0,2.0,2,2,1.5,b,,,0.5,sgd\n"
-                    "1,failed,,,,0,0.5,a,,\"exit status 3: a, b\",0.25,\"a, \"\"b\"\"\"\n"
-                    "2,waiting,,,,0,0.0,,,,1.0,sgd\n");
+#define GOALS "\"{\"\"loss\"\":\"\"minimize\"\"}\""
+    CHECK_STR(text, "trial,state,value,loss,n,steps,seconds,node,why,error,goals,lr,opt.name\n"
+                    "0,done,2.0,2.0,2,2,1.5,b,,," GOALS ",0.5,sgd\n"
+                    "1,failed,,,,0,0.5,a,,\"exit status 3: a, b\"," GOALS ",0.25,\"a, \"\"b\"\"\"\n"
+                    "2,waiting,,,,0,0.0,,,," GOALS ",1.0,sgd\n");
+#undef GOALS
     free(text);
 }
