@@ -335,9 +335,11 @@ static int run_best(char **words, void *into, struct err *e)
     int best = rc < 0 ? -1 : sweep_reader_recommended(v);
     if (rc < 0)
         return rc;
-    if (best < 0)
-        return err_set(e, -ENODATA, "sweep '%s': no trial has a value yet%s", name,
-                       v->spec->outcomes.count > 0 ? " that satisfies outcome_constraints" : "");
+    if (best < 0) {
+        AUTO(free) char *infeasible = sweep_insight_infeasible(v->columns);
+        return err_set(e, -ENODATA, "sweep '%s': %s", name,
+                       infeasible ? infeasible : "no trial has a value yet");
+    }
     const struct run_message_opts m = {v->spec, v->dir->name, v->dir->path, "."};
     AUTO(strbuf) struct strbuf b = {0};
     if (o->command || o->json)

@@ -19,6 +19,7 @@
 #include "hpo/coordinator/progress_display.h"
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/coordinator/worker_roster.h"
+#include "hpo/reader/sweep_insight.h"
 #include "hpo/reader/sweep_reader.h"
 #include "hpo/spec/spec.h"
 #include "hpo/store/stored_sweep.h"
@@ -252,14 +253,15 @@ static void print_result(const struct sweep_reader *v, const struct run_message_
     AUTO(json) json_t *trials = sweep_reader_top(v, pareto, TABLE_MAX);
     struct scheduler_counts counts = sweep_reader_counts(v);
     int best = sweep_reader_recommended(v);
+    AUTO(free) char *infeasible = sweep_insight_infeasible(v->columns);
     progress_text_table(&b, trials, v->spec, pareto, v->dir->path, TABLE_MAX);
     strbuf_putc(&b, '\n');
     progress_text_counts(&b, &counts);
     strbuf_putc(&b, '\n');
     if (best >= 0)
         sweep_print_best(&b, m, v->columns, (size_t)best);
-    else if (v->spec->outcomes.count > 0)
-        strbuf_puts(&b, "best: none, since no trial satisfies outcome_constraints\n");
+    else if (infeasible)
+        strbuf_printf(&b, "best: none, since %s\n", infeasible);
     fputs(strbuf_str(&b), stdout);
 }
 

@@ -10,6 +10,7 @@
 #include "common/plural.h"
 #include "common/redact.h"
 #include "common/strbuf.h"
+#include "hpo/trial/metric_guess.h"
 
 enum { DONE_MIN = 3, BEST_MIN = 5, FAILED_MIN = 3, CAUSE_MAX = 160 };
 static const double decides = 0.5, few = 0.1; /* shares */
@@ -46,6 +47,29 @@ int *sweep_insight_order(const struct sweep_columns *c, size_t *count)
         order[i] = all[i].trial;
     *count = n;
     return order;
+}
+
+char *sweep_insight_infeasible(const struct sweep_columns *c)
+{
+    AUTO(json) json_t *reported = json_object();
+    size_t n;
+    AUTO(free) int *order = sweep_insight_order(c, &n);
+    for (size_t i = 0; i < n; i++) {
+        const struct columns_trial *t = &c->trials[order[i]];
+        if (sweep_columns_feasible(c, (size_t)order[i]))
+            return NULL;
+        for (int k = 0; k < t->metric_count; k++)
+            json_object_set_new(reported, text_table_at(&c->texts, t->metrics[k].name),
+                                json_null());
+    }
+    if (n == 0)
+        return NULL;
+    struct strbuf b = {0};
+    const char *metric = outcome_unreported(&c->spec->outcomes, reported);
+    strbuf_printf(&b, "no trial satisfies outcome_constraints%s", metric ? ": " : "");
+    if (metric)
+        metric_guess_unreported(&b, metric, reported);
+    return strbuf_take(&b);
 }
 
 bool sweep_insight_same_cause(const char *a, const char *b)
@@ -105,8 +129,8 @@ static char *best_sentence(const struct sweep_columns *c, const int *order, size
     if (n > 1 && done >= DONE_MIN) {
         strbuf_puts(&b, ", ");
         add_gap(&b, best, middle[0] / 2 + middle[1] / 2);
-        strbuf_printf(&b, " the median of %zu trial%s that are done", done,
-                      plural_s((long long)done));
+        strbuf_printf(&b, " the median of %zu %strial%s that are done", done,
+                      c->spec->outcomes.count > 0 ? "feasible " : "", plural_s((long long)done));
     }
     strbuf_putc(&b, '.');
     return strbuf_take(&b);
@@ -309,8 +333,9 @@ char **sweep_insight(const struct sweep_columns *c, const json_t *importance, in
     bool any = n > 0 && c->spec->metrics[0].name;
     while (n > 0 && !sweep_columns_feasible(c, (size_t)order[n - 1]))
         n--;
-    if (any && n == 0)
-        all[0] = xstrdup("No trial satisfies the outcome constraints.");
+    AUTO(free) char *infeasible = sweep_insight_infeasible(c);
+    if (infeasible)
+        all[0] = xasprintf("There is no best trial, since %s.", infeasible);
     else if (any) {
         all[0] = best_sentence(c, order, n);
         all[1] = gain_sentence(c, order[0]);

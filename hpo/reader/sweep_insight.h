@@ -11,6 +11,10 @@
 /* Returns the trials with a value that counts, the best first. The caller frees the list. */
 int *sweep_insight_order(const struct sweep_columns *c, size_t *count);
 
+/* Returns why no trial satisfies the outcome constraints, which the caller frees: a clause that
+ * names a metric that none has reported. NULL: one does, or none has a value. */
+char *sweep_insight_infeasible(const struct sweep_columns *c);
+
 /* Returns true if two texts of failures differ only in their numbers. */
 bool sweep_insight_same_cause(const char *a, const char *b);
 

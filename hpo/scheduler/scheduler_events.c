@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "common/opt.h"
 #include "common/strbuf.h"
 #include "common/utf8.h"
 #include "hpo/scheduler/scheduler_internal.h"
+#include "hpo/trial/metric_guess.h"
 
 /* ---- trials end, stop, are requeued --------------------------------------------------------- */
 
@@ -23,6 +23,8 @@ void scheduler_end_trial(struct event_context *ctx, const struct trial *t, enum 
         json_object_set_new(data, "error", json_string(text));
     if ((t->state == TRIAL_STOPPING || t->state == TRIAL_PAUSED) && state != TRIAL_DONE)
         json_object_set_new(data, "why", json_string(trial_stop_word(t)));
+    if (trial_has_signal(state) && !isnan(value))
+        scheduler_reports_end(ctx, t);
     scheduler_emit_record(ctx, SCHEDULER_REC_ENDED, t, t->lease, data);
 }
 
@@ -349,43 +351,14 @@ static char *failure_text(const struct job_end *d)
     return xasprintf("exit status %d", (int)d->status);
 }
 
-enum { NEAREST = 3, NAMES_MAX = 20 };
-
-/* Moves the name that is nearest to `metric` to names[0]. Returns false if no name is near. */
-static bool nearest_first(const char *metric, const char **names, size_t n)
-{
-    const char *near = opt_suggest(metric, names, n);
-    for (size_t i = 0; near && i < n; i++)
-        if (names[i] == near) {
-            names[i] = names[0];
-            names[0] = near;
-            return true;
-        }
-    return false;
-}
-
-/* Returns why a trial without a finite value of the metric is invalid, with the names of the
- * metrics that it did report, the nearest names first. The caller frees the text. */
+/* Returns why a trial without a finite value of the metric is invalid. The caller frees the text.
+ */
 static char *invalid_text(const struct trial *t, const char *metric, bool wandb_real)
 {
     if (json_object_get(t->metrics, metric))
         return xasprintf("no value of the metric '%s' was finite", metric);
-    size_t n = json_object_size(t->metrics), count = 0;
-    AUTO(free) const char **names = xcalloc(n + 1, sizeof *names);
-    const char *name = NULL;
-    json_t *value = NULL;
-    json_object_foreach (t->metrics, name, value)
-        names[count++] = name;
-    for (size_t i = 0; i < NEAREST && i < n; i++)
-        if (!nearest_first(metric, names + i, n - i))
-            break;
     AUTO(strbuf) struct strbuf b = {0};
-    strbuf_printf(&b, "the metric '%s' was never reported; %s", metric,
-                  n ? "reported: " : "nothing was reported");
-    for (size_t i = 0; i < n && i < NAMES_MAX; i++)
-        strbuf_printf(&b, "%s'%s'", i ? ", " : "", names[i]);
-    if (n > NAMES_MAX)
-        strbuf_printf(&b, " and %zu more", n - NAMES_MAX);
+    metric_guess_unreported(&b, metric, t->metrics);
     if (wandb_real)
         strbuf_puts(
             &b, "; with `wandb: real`, wandb.log() reports to W&B only: call drover.report() too");

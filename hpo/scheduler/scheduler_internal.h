@@ -75,7 +75,7 @@ struct scheduler {
     char *end_text;              /* with NO_WORKER: the cause */
     int replayed_failures;
     struct {
-        bool beyond, again; /* as the texts of scheduler_reports.c */
+        bool beyond, again, unbounded; /* as the texts of scheduler_reports.c */
     } said;
     char *notice; /* the last one; NULL: none */
 };
@@ -193,6 +193,9 @@ int scheduler_events_handle(struct event_context *ctx, const struct scheduler_ev
  * user may expect, once for each meaning. */
 void scheduler_reports_check(struct event_context *ctx, const struct trial *t, double step,
                              const json_t *values);
+/* Before a trial with a value ends: the same, if it has not reported the metric of an outcome
+ * constraint, once. */
+void scheduler_reports_end(struct event_context *ctx, const struct trial *t);
 
 /* ---- scheduler_commands.c ------------------------------------------------------------------- */
 

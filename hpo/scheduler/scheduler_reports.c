@@ -3,6 +3,7 @@
 
 #include "common/json.h"
 #include "hpo/scheduler/scheduler_internal.h"
+#include "hpo/trial/metric_guess.h"
 
 static void say(struct event_context *ctx, bool *said, char *text)
 {
@@ -44,4 +45,16 @@ void scheduler_reports_check(struct event_context *ctx, const struct trial *t, d
                       "those of all reports, its curve has the newest report of each step; report "
                       "steps that increase to keep all points",
                       t->id, metric, step));
+}
+
+void scheduler_reports_end(struct event_context *ctx, const struct trial *t)
+{
+    struct scheduler *s = ctx->s;
+    const char *metric = outcome_unreported(&s->spec->outcomes, t->metrics);
+    if (s->said.unbounded || !metric)
+        return;
+    AUTO(strbuf) struct strbuf b = {0};
+    strbuf_printf(&b, "outcome_constraints: trial %d is infeasible: ", t->id);
+    metric_guess_unreported(&b, metric, t->metrics);
+    say(ctx, &s->said.unbounded, strbuf_take(&b));
 }

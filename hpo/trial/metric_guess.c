@@ -6,7 +6,7 @@
 
 #include "common/json.h"
 #include "common/mem.h"
-#include "common/strbuf.h"
+#include "common/opt.h"
 #include "hpo/trial/metric_parse.h"
 
 /* Characters that may be between a name and its number: `loss: 1`, `loss = 1`, `'loss': 1`, `loss
@@ -122,4 +122,40 @@ bool metric_guess(char **line, char **pattern, const char *text, size_t len, con
             end = start;
         }
     return false;
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+enum { NEAREST = 3, NAMES_MAX = 20 };
+
+/* Moves the name that is nearest to `metric` to names[0]. Returns false if no name is near. */
+static bool nearest_first(const char *metric, const char **names, size_t n)
+{
+    const char *near = opt_suggest(metric, names, n);
+    for (size_t i = 0; near && i < n; i++)
+        if (names[i] == near) {
+            names[i] = names[0];
+            names[0] = near;
+            return true;
+        }
+    return false;
+}
+
+void metric_guess_unreported(struct strbuf *out, const char *metric, const json_t *reported)
+{
+    size_t n = json_object_size(reported), count = 0;
+    AUTO(free) const char **names = xcalloc(n + 1, sizeof *names);
+    const char *name;
+    json_t *value;
+    json_object_foreach ((json_t *)reported, name, value)
+        names[count++] = name;
+    for (size_t i = 0; i < NEAREST && i < n; i++)
+        if (!nearest_first(metric, names + i, n - i))
+            break;
+    strbuf_printf(out, "the metric '%s' was never reported; %s", metric,
+                  n ? "reported: " : "nothing was reported");
+    for (size_t i = 0; i < n && i < NAMES_MAX; i++)
+        strbuf_printf(out, "%s'%s'", i ? ", " : "", names[i]);
+    if (n > NAMES_MAX)
+        strbuf_printf(out, " and %zu more", n - NAMES_MAX);
 }

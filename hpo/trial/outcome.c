@@ -27,3 +27,11 @@ bool outcome_feasible(const struct outcomes *o, const json_t *metrics)
     }
     return true;
 }
+
+const char *outcome_unreported(const struct outcomes *o, const json_t *reported)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (!json_object_get(reported, o->at[i].metric))
+            return o->at[i].metric;
+    return NULL;
+}

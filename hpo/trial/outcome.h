@@ -26,3 +26,7 @@ double outcome_excess(const struct outcome_bound *b, double value);
 /* Returns true if a trial whose metrics have these last values, {name: number}, satisfies all
  * constraints. A metric that is missing satisfies none. `o` may be NULL: no constraints. */
 bool outcome_feasible(const struct outcomes *o, const json_t *metrics);
+
+/* Returns the first metric of the constraints that is not a key of `reported` (borrowed), or NULL.
+ */
+const char *outcome_unreported(const struct outcomes *o, const json_t *reported);

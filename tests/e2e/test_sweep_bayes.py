@@ -206,11 +206,21 @@ def test_if_no_trial_is_feasible_there_is_no_best_one_and_why(place):
     place.script("t.sh", 'echo "{\\"loss\\": $x}"\n')
     done = place.run(place.sweep(f"method: bayes\nrun_cap: 10\n{SIDES}drover: {{parallel: 1, {FAST}}}\n"))
     assert done.returncode == 1, done.stderr  # as without any value: there is no result
-    assert "best: none, since no trial satisfies outcome_constraints\n" in done.stdout
+    why = "no trial satisfies outcome_constraints: the metric 'ms' was never reported; reported: 'loss'"
+    assert f"best: none, since {why}\n" in done.stdout
+    once = "outcome_constraints: trial 0 is infeasible: the metric 'ms' was never reported; reported: 'loss'\n"
+    assert once in done.stderr and done.stderr.count("outcome_constraints") == 1
     assert "search: no trial is feasible: none has reported 'ms'\n" in done.stderr
     assert place.show()["best"] is None
     best = place.run("best", "s")
-    assert best.returncode == 1 and "no trial has a value yet that satisfies outcome_constraints" in best.stderr
+    assert best.returncode == 1 and why in best.stderr and why in place.run("show", "s").stdout
+
+
+def test_if_all_trials_failed_the_constraints_are_not_the_reason(place):
+    place.script("t.sh", "exit 1\n")
+    done = place.run(place.sweep(f"method: random\nrun_cap: 2\n{SIDES}drover: {{parallel: 1, {FAST}}}\n"))
+    assert done.returncode == 1 and "outcome_constraints" not in done.stdout + done.stderr
+    assert "no trial has a value yet\n" in place.run("best", "s").stderr
 
 
 def test_a_prior_sweep_brings_what_its_trials_have_measured(place):

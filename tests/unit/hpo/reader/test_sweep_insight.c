@@ -125,8 +125,35 @@ TEST(the_best_trial_satisfies_the_outcome_constraints)
         kit_record(&k, SCHEDULER_REC_REPORT, id, id + 1, reports[id]);
         kit_record(&k, SCHEDULER_REC_ENDED, id, id + 1, done);
         AUTO(free) char *text = said(&k, "null");
-        CHECK_HAS(text, id == 0 ? "No trial satisfies the outcome constraints.\n"
+        CHECK_HAS(text, id == 0 ? "There is no best trial, since no trial satisfies "
+                                  "outcome_constraints.\n"
                                 : "The best loss is 0.5, of trial 1.\n");
     }
+    for (int id = 2; id < 4; id++) {
+        kit_record(&k, SCHEDULER_REC_CREATED, id, 0, "{\"params\":{\"lr\":0.5}}");
+        kit_record(&k, SCHEDULER_REC_LEASED, id, id + 1, "{\"worker\":\"w\",\"node\":\"n\"}");
+        kit_record(&k, SCHEDULER_REC_REPORT, id, id + 1, reports[1]);
+        kit_record(&k, SCHEDULER_REC_ENDED, id, id + 1, done);
+    }
+    AUTO(free) char *text = said(&k, "null");
+    CHECK_HAS(text, "equal to the median of 3 feasible trials that are done.\n");
+    kit_free(&k);
+}
+
+TEST(a_metric_of_the_outcome_constraints_that_none_has_reported_is_named)
+{
+    struct kit k = kit_new("method: random\nprogram: t.sh\nmetric: {name: loss}\n"
+                           "parameters:\n  lr: {min: 0.0, max: 1.0}\n"
+                           "drover: {outcome_constraints: [{metric: latency, max: 5}]}\n");
+    add(&k, 0, 0.5, "sgd", NAN, failed);
+    CHECK(!sweep_insight_infeasible(k.columns));
+    kit_record(&k, SCHEDULER_REC_CREATED, 1, 0, "{\"params\":{\"lr\":0.5}}");
+    kit_record(&k, SCHEDULER_REC_LEASED, 1, 2, "{\"worker\":\"w\",\"node\":\"n\"}");
+    kit_record(&k, SCHEDULER_REC_REPORT, 1, 2,
+               "{\"step\":1,\"values\":{\"loss\":0.1,\"Latency\":9}}");
+    kit_record(&k, SCHEDULER_REC_ENDED, 1, 2, done);
+    AUTO(free) char *why = sweep_insight_infeasible(k.columns);
+    CHECK_STR(why, "no trial satisfies outcome_constraints: the metric 'latency' was never "
+                   "reported; reported: 'Latency', 'loss'");
     kit_free(&k);
 }
