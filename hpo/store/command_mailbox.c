@@ -111,7 +111,9 @@ static bool read_command(struct received *r)
     AUTO(strbuf) struct strbuf b = {0};
     struct err e = {0};
     struct stat st = {0};
-    int rc = stat(r->path, &st) < 0 ? -errno : file_read(&b, r->path, BYTES_MAX);
+    int rc = stat(r->path, &st) < 0 ? -errno
+             : !S_ISREG(st.st_mode) ? -EINVAL /* opening a pipe would wait for its writer */
+                                    : file_read(&b, r->path, BYTES_MAX);
     if (rc < 0 && rc != -EFBIG) {
         log_debug("%s: %s", r->path, strerror(-rc));
         return false;

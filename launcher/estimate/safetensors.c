@@ -245,12 +245,12 @@ int safetensors_parse(struct safetensors *out, const char *header, size_t len, i
 
 int safetensors_read(struct safetensors *out, const char *path, struct err *e)
 {
-    AUTO(file) FILE *f = fopen(path, "re");
     struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* opening a pipe would wait for its writer */
+        return err_set(e, -EINVAL, "%s: not a regular file", path);
+    AUTO(file) FILE *f = fopen(path, "re");
     if (!f || fstat(fileno(f), &st) < 0)
         return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return err_set(e, -EINVAL, "%s: not a regular file", path);
     unsigned char size[8];
     if (fread(size, 1, sizeof size, f) != sizeof size)
         return err_set(e, -EINVAL, "%s: too short for a safetensors file", path);

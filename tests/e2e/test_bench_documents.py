@@ -145,3 +145,28 @@ def test_a_reader_of_the_first_lines_gets_them():
     line = f"set -o pipefail; {DROVER} bench all_reduce -np 2 --oversubscribe -b 8 -e 8 -N 0 | head -2"
     done = subprocess.run(["bash", "-c", line], env=clean_env(), text=True, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.count("\n")) == (141, 2) and done.stderr.count("no reader") == 1, done.stderr
+
+
+def test_rows_of_one_document_are_counted_and_a_run_that_went_wrong_is_not_as_good(tmp_path):
+    def diff(a, b):
+        for name, d in (("a", a), ("b", b)):
+            (tmp_path / name).write_text(json.dumps(d))
+        return subprocess.run([DROVER, "bench", "diff", "a", "b"], cwd=tmp_path, env=clean_env(), text=True, capture_output=True, timeout=60,
+                              check=False)
+    times = [60 + i % 7 for i in range(40)]
+    row = {"type": "float", "op": "sum", "root": -1, "out_of_place": {"samples_us": times}, "in_place": {"samples_us": times}}
+    d = {"collective": "all_reduce", "ranks": 2, "rows": [{**row, "size_bytes": size} for size in (8, 16)], "wrong": 0}
+    part = {**d, "rows": d["rows"][1:]}
+    for a, b, words in ((d, part, "2 rows only in A, 0 only in B"), (part, d, "0 rows only in A, 2 only in B")):
+        assert diff(a, b).returncode == 0 and f"# not compared: {words}\n" in diff(a, b).stdout
+    assert diff(d, d).returncode == 0 and diff(d, d).stdout.endswith("# 0 of 4 rows are worse by more than 5 %\n")
+    for wrong, words in (({"error": "rank 1 failed"}, "failed: rank 1 failed"), ({"wrong": 3}, "had wrong elements"),
+                         ({"error": "no rank", "rows": []}, "failed: no rank")):
+        done = diff(d, {**d, **wrong})
+        assert done.returncode == 1 and f"# the run of B {words}\n" in done.stdout, done.stderr
+    assert diff({**d, "wrong": 3}, d).returncode == 0 and "# the run of A had wrong elements\n" in diff({**d, "wrong": 3}, d).stdout
+    peer = {"args": ["all_reduce_perf"], "config": {"devices": [0, 1]}, "results": [
+        {"size": 8, "type": "float", "redop": "sum", "root": "-1", "out_of_place": {"time": 60}, "out_of_place_per_iter": {"times_us": times}}]}
+    for wrong, words in (({"errors": ["no memory"]}, "failed: no memory"), ({"out_of_bounds": {"count": 2, "okay": False}}, "had wrong elements")):
+        done = diff(peer, {**peer, **wrong})
+        assert done.returncode == 1 and f"# the run of B {words}\n" in done.stdout, done.stderr

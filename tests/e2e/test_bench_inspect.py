@@ -1,5 +1,6 @@
 """`drover bench inspect`: dumps as NCCL Inspector writes them, of each form that its source has had."""
 import json
+import os
 import subprocess
 
 import pytest
@@ -50,7 +51,9 @@ def test_a_table_names_the_slowest_rank_and_the_late_one(tmp_path, form):
 
 def test_broken_and_half_written_lines_are_tolerated_and_counted(tmp_path):
     whole = record(0, 2, 1000, 100)
-    dump(tmp_path, 0, whole, "{\"header\":", whole, whole[:len(whole) // 2], end="")
+    os.mkfifo(tmp_path / "pipe.log")  # opening it would wait
+    (tmp_path / "dir.log").mkdir()
+    dump(tmp_path, 0, whole, record(0, 2, 1000, -100), whole, whole[:len(whole) // 2], end="")
     dump(tmp_path, 1, record(1, 2, 1000, 100), record(1, 2, 1000, 100), end="")  # whole, without a newline
     (tmp_path / "nccl_inspector.prom").write_text("nccl_bus_bandwidth_gbs{} 1\n")
     done = inspect(tmp_path, "--json")

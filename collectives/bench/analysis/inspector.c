@@ -46,9 +46,9 @@ static int read_record(struct record *r, const json_t *line, struct err *e)
     if (r->rank < 0 || r->rank >= r->ranks || r->bytes < 0 || r->time_us < 0)
         return err_set(e, -EINVAL, "a number is out of range");
     /* The plug-in writes "nan" as a string. */
-    return json_as_number(&r->busbw, json_object_get(perf, k->busbw)) < 0
-               ? err_set(e, -EINVAL, "'%s' is missing", k->busbw)
-               : 0;
+    if (json_as_number(&r->busbw, json_object_get(perf, k->busbw)) < 0)
+        return err_set(e, -EINVAL, "'%s' is missing", k->busbw);
+    return r->busbw < 0 ? err_set(e, -EINVAL, "'%s' is negative", k->busbw) : 0;
 }
 
 /* Returns the row of a record. A process writes one file, so its rows are the last ones. */

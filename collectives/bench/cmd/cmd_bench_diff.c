@@ -12,6 +12,8 @@
 #include "common/file.h"
 #include "common/fnv_hash.h"
 #include "common/json.h"
+#include "common/plural.h"
+#include "common/utf8.h"
 
 enum { DOCUMENT_MAX = 128 << 20 };
 
@@ -77,6 +79,34 @@ static void collect(struct table *t, const json_t *before, const json_t *after)
     }
 }
 
+/* Returns how many placements of `rows` have times of iterations, but not among `others`. */
+static size_t count_lone(const json_t *rows, const json_t *others)
+{
+    size_t lone = 0;
+    for (size_t i = 0; i < 2 * json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i / 2), *other = same_row(others, row);
+        const char *way = ways[i % 2];
+        lone += json_array_size(json_object_get(json_object_get(row, way), "samples_us")) > 0 &&
+                json_array_size(json_object_get(json_object_get(other, way), "samples_us")) == 0;
+    }
+    return lone;
+}
+
+/* Appends what the summary of a document says against it. Returns true if it does. */
+static bool add_fault(struct strbuf *out, const char *name, const json_t *document)
+{
+    const char *error = json_string_value(json_object_get(document, "error"));
+    bool wrong = json_number_value(json_object_get(document, "wrong")) > 0;
+    if (error) {
+        strbuf_printf(out, "# the run of %s failed: ", name);
+        utf8_add_line(out, error);
+        strbuf_putc(out, '\n');
+    }
+    if (wrong)
+        strbuf_printf(out, "# the run of %s had wrong elements\n", name);
+    return error || wrong;
+}
+
 static void print_table(struct strbuf *out, const struct table *t, const json_t *after)
 {
     strbuf_printf(out, "# %10s  %8s  %6s  %4s  %12s  %10s  %10s  %8s  %8s\n", "size", "type",
@@ -109,23 +139,30 @@ int cmd_bench_diff_show(struct strbuf *out, const json_t *before, const json_t *
             return err_set(e, -EINVAL, "the documents differ in '%s'", keys[i]);
     }
     struct table t = {0};
-    collect(&t, json_object_get(before, "rows"), json_object_get(after, "rows"));
-    if (t.n == 0) {
+    const json_t *old = json_object_get(before, "rows"), *new = json_object_get(after, "rows");
+    collect(&t, old, new);
+    (void)add_fault(out, "A", before); /* B may still be right */
+    bool failed = add_fault(out, "B", after);
+    if (t.n == 0 && !failed) {
         table_free(&t);
         err_set(e, -ENODATA, "the documents have no row in common with single iterations");
         return err_hint(e, "drover bench all_reduce --json >FILE");
     }
     size_t worse = bench_diff_judge(t.rows, t.n, tolerance);
-    print_table(out, &t, json_object_get(after, "rows"));
-    if (!bench_diff_can_judge(t.rows, t.n)) {
+    print_table(out, &t, new);
+    if (!failed && !bench_diff_can_judge(t.rows, t.n)) {
         table_free(&t);
         err_set(e, -ENODATA, "no row can be judged: too few single iterations");
         return err_hint(e, "more of them: -n 20 for drover bench, -I 1 for nccl-tests");
     }
     strbuf_printf(out, "# %zu of %zu row%s worse by more than %g %%\n", worse, t.n,
                   t.n == 1 ? " is" : "s are", 100 * tolerance);
+    size_t gone = count_lone(old, new), added = count_lone(new, old);
+    if (gone + added > 0)
+        strbuf_printf(out, "# not compared: %zu row%s only in A, %zu only in B\n", gone,
+                      plural_s((long long)gone), added);
     table_free(&t);
-    return (int)worse;
+    return (int)worse + failed;
 }
 
 /* Converts a placement of nccl-tests' -J. Its single iterations are those of -I 1. Without these,
@@ -172,8 +209,10 @@ static json_t *convert_nccl_tests(const json_t *d)
                                                     json_object_get(r, "in_place_per_iter"))));
     }
     const json_t *devices = json_object_get(json_object_get(d, "config"), "devices");
-    return json_pack("{s:o*, s:I, s:o}", "collective", collective_of_nccl_tests(d), "ranks",
-                     (json_int_t)json_array_size(devices), "rows", rows);
+    return json_pack("{s:o*, s:I, s:o, s:O*, s:O*}", "collective", collective_of_nccl_tests(d),
+                     "ranks", (json_int_t)json_array_size(devices), "rows", rows, "error",
+                     json_array_get(json_object_get(d, "errors"), 0), "wrong",
+                     json_object_get(json_object_get(d, "out_of_bounds"), "count"));
 }
 
 int cmd_bench_diff_load(json_t **out, const char *path, struct err *e)
@@ -275,7 +314,8 @@ int cmd_bench_diff(int argc, char **argv)
         .help = {.program = "drover bench diff",
                  .usage = "[options] A B",
                  .summary = "Compares two documents of drover bench --json, row by row. "
-                            "The exit status is 1 if a row of B is slower.",
+                            "The exit status is 1 if a row of B is slower, or if its run "
+                            "failed or had wrong elements.",
                  .examples = "drover bench diff before.json after.json\n"
                              "drover bench diff --tolerance 10% before.json after.json"},
         .options = options,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "collectives/bench/analysis/inspector.h"
 #include "collectives/bench/cmd/cmd_bench_internal.h"
@@ -66,13 +67,16 @@ static int read_dumps(struct inspector *t, const char *dir, int *files, int *unf
     for (int i = 0; i < n; i++) {
         AUTO(free) char *path = xasprintf("%s/%s", dir, names[i]->d_name);
         bool cut = false;
-        rc = rc < 0 ? rc : read_dump(t, path, &cut, e);
-        *unfinished += cut;
+        struct stat st;
         free(names[i]);
+        if (rc < 0 || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
+            continue; /* opening a pipe would wait for its writer */
+        rc = read_dump(t, path, &cut, e);
+        *unfinished += cut;
+        ++*files;
     }
     free(names);
-    *files = n;
-    if (rc == 0 && n == 0) {
+    if (rc == 0 && *files == 0) {
         err_set(e, -EINVAL, "'%s': there is no dump, a file *.log of NCCL Inspector", dir);
         rc = err_hint(e, "the directory of NCCL_INSPECTOR_DUMP_DIR");
     }

@@ -112,11 +112,12 @@ int cmd_bench_report(const char *path, const json_t *document, char *const *argv
  * record, 2 if a file cannot be read. */
 int cmd_bench_inspect(int argc, char **argv);
 
-/* Runs `drover bench diff`; argv[0] is "diff". Returns the exit status: 1 if a row of B is worse, 2
- * if the documents cannot be compared. */
+/* Runs `drover bench diff`; argv[0] is "diff". Returns the exit status: 1 if a row of B is worse or
+ * its run went wrong, 2 if the documents cannot be compared. */
 int cmd_bench_diff(int argc, char **argv);
 
-/* Appends a table that compares two documents. Returns the number of rows that are worse.
+/* Appends a table that compares two documents, A and B. Returns the number of rows that are worse,
+ * and one more if the run of B failed or had wrong elements.
  *   -EINVAL   the documents differ in collective, backend, ranks or groups
  *   -ENODATA  no row in common has single iterations */
 int cmd_bench_diff_show(struct strbuf *out, const json_t *before, const json_t *after,
