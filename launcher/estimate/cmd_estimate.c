@@ -23,7 +23,7 @@ struct estimate_options {
     struct estimate_opts job;
     struct model_config_opts model;
     const char *gpu, *host_memory;
-    bool flash, explain, json;
+    bool explain, json;
     char *const *command; /* after "--": the program whose earlier jobs count; NULL: none */
     double rough_bytes;   /* of --rough; 0: not given */
 };
@@ -49,6 +49,14 @@ static int set_recompute(void *into, char *const *values, struct err *e)
     o->job.selective = strcmp(values[0], "selective") == 0;
     if (!o->job.recompute && !o->job.selective && strcmp(values[0], "none") != 0)
         return err_set(e, -EINVAL, "'%s' is not none, selective or block", values[0]);
+    return 0;
+}
+
+/* The later one of --flash and --no-flash counts, as with every other option. */
+static int set_flash(void *into, char *const *values, struct err *e)
+{
+    (void)values, (void)e;
+    ((struct estimate_options *)into)->job.full_attention = false;
     return 0;
 }
 
@@ -127,7 +135,7 @@ static const struct opt options[] = {
              struct estimate_options, job.fused_step),
     OPT_CALL(0, "recompute", "none|selective|block",
              "activations in the backward pass (default: none)", set_recompute),
-    OPT_FLAG(0, "flash", "attention keeps no scores (default)", struct estimate_options, flash),
+    OPT_CALL(0, "flash", NULL, "attention keeps no scores (default)", set_flash),
     OPT_FLAG(0, "no-flash", "attention keeps its scores for the backward pass",
              struct estimate_options, job.full_attention),
     OPT_GROUP("Fine-tuning"),
@@ -340,11 +348,14 @@ static void print_options(struct strbuf *b, const struct estimate_opts *o)
 static void print_symbols(struct strbuf *b, const struct estimate_opts *o)
 {
     const struct model_shape *m = &o->model;
-    int ranks = estimate_data_ranks(o);
-    strbuf_printf(b, "P: parameters of a rank, the model's %lld", (long long)m->params);
+    int ranks = estimate_equal_ranks(o);
+    char share[16] = "";
     if (o->tp * o->pp > 1)
-        strbuf_printf(b, " / %d", o->tp * o->pp);
-    strbuf_printf(b, "; N: %d data-parallel rank%s; b: %d sequence%s; s: %d token%s", ranks,
+        snprintf(share, sizeof share, " / %d", o->tp * o->pp);
+    strbuf_printf(b, "P: parameters of a rank, the model's %lld%s", (long long)m->params, share);
+    if (o->lora_rank || o->trainable)
+        strbuf_printf(b, "; T: those that are trained, %.0f%s", estimate_trainable(o), share);
+    strbuf_printf(b, "; N: %d rank%s with the same part; b: %d sequence%s; s: %d token%s", ranks,
                   plural_s(ranks), o->batch, plural_s(o->batch), o->seq, plural_s(o->seq));
     if (m->kind != MODEL_PARAMS_ONLY)
         strbuf_printf(b, ";\nL: %d layer%s; h: width %d; a: %d head%s; V: %d vocabulary", m->layers,
@@ -545,8 +556,6 @@ static int run(char **words, void *into, struct err *e)
     struct estimate_options *o = into;
     if (o->command && !o->command[0])
         return err_set(e, -EINVAL, "the command after '--' is missing");
-    if (o->flash && o->job.full_attention)
-        return err_set(e, -EINVAL, "--flash and --no-flash exclude each other");
     o->job.offload |= o->job.offload_params;
     if (o->job.four_bit && !o->job.lora_rank)
         o->job.lora_rank = 16;

@@ -103,7 +103,8 @@ int estimate_lora_parse(unsigned *out, const char *text, struct err *e)
 {
     static const char *const names[] = {"q",  "k",    "v",         "o",   "gate",
                                         "up", "down", "attention", "mlp", "all"};
-    static const unsigned bits[] = {1, 2, 4, 8, 16, 32, 64, 15, 112, ESTIMATE_LORA_ALL};
+    static const unsigned bits[] = {
+        1, 2, 4, 8, 16, 32, 64, 15, ESTIMATE_LORA_MLP, ESTIMATE_LORA_ALL};
     char copy[128], *rest = copy;
     unsigned all = 0;
     snprintf(copy, sizeof copy, "%s", text);
@@ -153,9 +154,9 @@ struct estimate_opts estimate_opts_default(void)
         .batch = 1, .precision = ESTIMATE_BF16, .optimizer = ESTIMATE_ADAMW, .tp = 1, .pp = 1};
 }
 
-int estimate_data_ranks(const struct estimate_opts *o)
+int estimate_equal_ranks(const struct estimate_opts *o)
 {
-    return o->ranks / (o->tp * o->pp * (o->cp ? o->cp : 1));
+    return o->ranks / (o->tp * o->pp);
 }
 
 static int check_ranges(const struct estimate_opts *o, struct err *e)
@@ -207,6 +208,10 @@ static int check_combination(const struct estimate_opts *o, struct err *e)
                        "adapters of rank %d and %lld trained parameters: the rank gives their "
                        "number; remove one of the two",
                        o->lora_rank, (long long)o->trainable);
+    if ((o->lora_targets & ESTIMATE_LORA_GATE) && shape && !o->model.gated) {
+        err_set(e, -EINVAL, "adapters on 'gate': the MLP of the model has no such matrix");
+        return err_hint(e, "of q, k, v, o, up, down");
+    }
     if (o->trainable > o->model.params)
         return err_set(e, -ERANGE, "%lld trained parameters: the model has %lld",
                        (long long)o->trainable, (long long)o->model.params);
@@ -216,6 +221,11 @@ static int check_combination(const struct estimate_opts *o, struct err *e)
     if (shape && o->pp > o->model.layers)
         return err_set(e, -EINVAL, "pipeline parallelism %d: the model has %d layer%s", o->pp,
                        o->model.layers, plural_s(o->model.layers));
+    if (o->fused_step && o->accumulate > 1)
+        return err_set(e, -EINVAL,
+                       "%d micro-batches: an optimizer that steps in the backward pass steps after "
+                       "each; remove one of the two",
+                       o->accumulate);
     if (o->no_master && o->precision == ESTIMATE_FP32)
         return err_set(e, -EINVAL, "fp32: has no master weights that could be left out");
     if (o->offload_params && (!o->offload || o->zero < 3))
@@ -295,8 +305,6 @@ static const enum exists exists[ESTIMATE_PARTS][ESTIMATE_PHASES] = {
 static enum exists part_exists(const struct estimate_opts *o, enum estimate_phase_kind phase,
                                enum estimate_part_kind k)
 {
-    if (k == ESTIMATE_GRADIENTS && phase == ESTIMATE_FORWARD && o->fused_step)
-        return YES; /* of the output, when the first activations are used */
     if (k == ESTIMATE_GRADIENTS && phase == ESTIMATE_FORWARD && o->accumulate)
         return o->accumulate > 1 ? YES : NO;
     if (k == ESTIMATE_PARAMETERS && phase == ESTIMATE_STEP && o->zero == 0 && !o->no_master &&
@@ -340,7 +348,7 @@ static void set_runtime(struct estimate *s)
     const struct estimate_opts *o = &s->o;
     double nccl = 64 << 20, most = 4 * nccl, g = o->precision == ESTIMATE_FP32 ? 4 : 2;
     double params = fmax(estimate_trainable(o), 1) / (o->tp * o->pp);
-    int n = estimate_data_ranks(o);
+    int n = estimate_equal_ranks(o);
     enum estimate_part_kind k = ESTIMATE_COLLECTIVE_BUFFERS;
     if (o->ranks == 1)
         estimate_set_part(s, k, (struct estimate_range){0, 0, 0}, "0: one rank");
@@ -350,13 +358,13 @@ static void set_runtime(struct estimate *s)
     else if (o->zero == 0)
         estimate_set_part(s, k,
                           (struct estimate_range){nccl, 2 * nccl + g * params, most + g * params},
-                          "NCCL: 64 to 256 MiB; DDP: 0 to %g P (buckets)", g);
+                          "NCCL: 64 to 256 MiB; DDP: 0 to %g %s (buckets)", g, estimate_symbol(o));
     else
         estimate_set_part(s, k,
                           (struct estimate_range){nccl, 2 * nccl + g * fmin(params, BUCKET),
                                                   most + 2 * g * fmin(params, BUCKET)},
-                          "NCCL: 64 to 256 MiB; ZeRO: 0 to 2 x %g x min(P, %g) (buckets)", g,
-                          BUCKET);
+                          "NCCL: 64 to 256 MiB; ZeRO: 0 to 2 x %g x min(%s, %g) (buckets)", g,
+                          estimate_symbol(o), BUCKET);
     estimate_set_part(
         s, ESTIMATE_CUDA_CONTEXT,
         (struct estimate_range){0.3 * ESTIMATE_GIB, 0.6 * ESTIMATE_GIB, 2 * ESTIMATE_GIB},

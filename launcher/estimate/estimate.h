@@ -50,7 +50,9 @@ enum {
     ESTIMATE_LORA_GATE = 16,
     ESTIMATE_LORA_UP = 32,
     ESTIMATE_LORA_DOWN = 64,
-    ESTIMATE_LORA_ALL = 127
+    ESTIMATE_LORA_ANY_GATE = 128, /* if there is one */
+    ESTIMATE_LORA_MLP = 32 + 64 + 128,
+    ESTIMATE_LORA_ALL = 1 + 2 + 4 + 8 + ESTIMATE_LORA_MLP
 };
 
 struct estimate_opts {
@@ -174,8 +176,9 @@ const char *estimate_phase_name(enum estimate_phase_kind k);
 /* Returns the number of parameters that are trained. */
 double estimate_trainable(const struct estimate_opts *o);
 
-/* Returns the number of data-parallel ranks: those that hold the same part of the model. */
-int estimate_data_ranks(const struct estimate_opts *o);
+/* Returns the number of ranks with the same part of the model, among which ZeRO divides the states:
+ * also those that divide the tokens of a sequence. */
+int estimate_equal_ranks(const struct estimate_opts *o);
 
 /* Replaces the range of `s` by what `n` earlier jobs with the same program and options needed: with
  * two or more batch sizes by the line of least squares, bytes = a + b * batch; with one by scaling

@@ -116,9 +116,10 @@ static struct layer_bytes layer_bytes(const struct estimate_opts *o, const struc
     return l;
 }
 
-/* Bytes of one layer, and of all layers of a rank. */
+/* Bytes of one layer, of what all layers of a rank keep, and of what they keep without
+ * recomputation. */
 struct stack_bytes {
-    double one, all;
+    double one, all, plain;
 };
 
 static struct stack_bytes stack_bytes(const struct estimate_opts *o, const struct model_shape *m,
@@ -133,10 +134,8 @@ static struct stack_bytes stack_bytes(const struct estimate_opts *o, const struc
                                   : m->layers;
     bool frozen = o->lora_rank || o->trainable; /* inputs of frozen matrices are not needed */
     one *= frozen && end == LOW ? 0.5 : frozen && end == EXPECTED ? 0.65 : 1;
-    if (o->recompute)
-        return (struct stack_bytes){one, layers * tokens * n.residual * m->hidden /
-                                             (end == LOW ? t : 1)};
-    return (struct stack_bytes){one, layers * one};
+    double inputs = layers * tokens * n.residual * m->hidden / (end == LOW ? t : 1);
+    return (struct stack_bytes){one, o->recompute ? inputs : layers * one, layers * one};
 }
 
 /* The side as a shape of its own. */
@@ -164,7 +163,9 @@ static struct stack_bytes model_bytes(const struct estimate_opts *o, const struc
     if (m->side.layers && m->side.heads) {
         struct model_shape s = side_shape(&m->side);
         double tokens = m->side.tokens ? m->side.tokens : o->seq;
-        b.all += stack_bytes(o, &s, tokens, end).all;
+        struct stack_bytes side = stack_bytes(o, &s, tokens, end);
+        b.all += side.all;
+        b.plain += side.plain;
     }
     return b;
 }
@@ -282,8 +283,10 @@ void estimate_activations(struct estimate *s)
         b[0][end] = model_bytes(o, &few, end);
         b[1][end] = model_bytes(o, &many, end);
         double gone = (double)s->part[ESTIMATE_LOGITS].expected_bytes;
-        for (int i = 0; i < 2 && end != LOW; i++)
-            b[i][end].all += recomputed(o, b[i][end].one, gone);
+        for (int i = 0; i < 2; i++) {
+            b[i][end].all += end == LOW ? 0 : recomputed(o, b[i][end].one, gone);
+            b[i][end].all = fmin(b[i][end].all, b[i][end].plain);
+        }
     }
     set_layers(s,
                (struct estimate_range){fmin(b[0][LOW].all, b[1][LOW].all),

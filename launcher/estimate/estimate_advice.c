@@ -33,7 +33,7 @@ static bool apply(struct estimate_opts *o, const struct change *c)
                    : c->recompute      ? !o->recompute
                    : c->offload_params ? !o->offload_params
                    : c->offload        ? !o->offload
-                                       : o->zero < c->zero && estimate_data_ranks(o) > 1;
+                                       : o->zero < c->zero && estimate_equal_ranks(o) > 1;
     o->full_attention = o->full_attention && !c->flash;
     o->loss = c->fused ? ESTIMATE_LOSS_FUSED : o->loss;
     o->precision = c->bf16 ? ESTIMATE_BF16 : o->precision;
@@ -135,7 +135,9 @@ static void add_batch(struct advice *a, struct estimate_opts n)
 {
     n.batch = largest_batch(n, n.batch - 1, a);
     if (n.batch > 0)
-        add(a, &n, "gradient accumulation keeps the batch of a step");
+        add(a, &n,
+            n.fused_step ? "a step has fewer sequences"
+                         : "gradient accumulation keeps the batch of a step");
 }
 
 /* The smallest number of ranks that fits, with the lowest ZeRO stage that does, unless a stage

@@ -19,6 +19,10 @@ const char *estimate_range_text(char *buf, size_t size, double low, double high)
  * weights, temporaries; and host_bytes. */
 void estimate_states(struct estimate *s);
 
+/* The symbol of what has gradients and state: "P", the parameters of a rank; "T" if only some are
+ * trained. */
+const char *estimate_symbol(const struct estimate_opts *o);
+
 /* Sets the parts that do: activations, one layer, logits. */
 void estimate_activations(struct estimate *s);
 

@@ -4,7 +4,7 @@
 #include "launcher/estimate/estimate_internal.h"
 
 /* Formulas and sources are in docs/drover-estimate.md. Symbols are those of the papers: P
- * parameters of a rank, T those that are trained, N data-parallel ranks. */
+ * parameters of a rank, T those that are trained, N ranks with the same part. */
 
 /* Bytes per parameter. */
 struct widths {
@@ -50,9 +50,12 @@ static double lora_params(const struct estimate_opts *o)
         double sides; /* in + out */
         bool there;
     } rows[] = {
-        {ESTIMATE_LORA_Q, h + q, true},        {ESTIMATE_LORA_K, h + kv, true},
-        {ESTIMATE_LORA_V, h + kv, true},       {ESTIMATE_LORA_O, q + h, true},
-        {ESTIMATE_LORA_GATE, h + f, m->gated}, {ESTIMATE_LORA_UP, h + f, true},
+        {ESTIMATE_LORA_Q, h + q, true},
+        {ESTIMATE_LORA_K, h + kv, true},
+        {ESTIMATE_LORA_V, h + kv, true},
+        {ESTIMATE_LORA_O, q + h, true},
+        {ESTIMATE_LORA_GATE | ESTIMATE_LORA_ANY_GATE, h + f, m->gated},
+        {ESTIMATE_LORA_UP, h + f, true},
         {ESTIMATE_LORA_DOWN, f + h, true},
     };
     double sum = 0;
@@ -71,6 +74,11 @@ double estimate_trainable(const struct estimate_opts *o)
 static bool frozen(const struct estimate_opts *o)
 {
     return o->trainable || o->lora_rank;
+}
+
+const char *estimate_symbol(const struct estimate_opts *o)
+{
+    return frozen(o) ? "T" : "P";
 }
 
 /* Parameters of a rank: the smallest and the largest. */
@@ -123,22 +131,24 @@ static void set_frozen(struct estimate *s, const struct widths *w, struct counts
                        struct counts some)
 {
     const struct estimate_opts *o = &s->o;
-    double n = o->zero == 3 ? estimate_data_ranks(o) : 1, f = frozen_width(o, w);
+    double n = o->zero == 3 ? estimate_equal_ranks(o) : 1, f = frozen_width(o, w);
     double live = o->zero == 3 ? 2 * (double)o->model.largest_layer / o->tp : 0;
     double low = (f * all.low + w->weight_low * some.low) / n + live;
     double high = (f * all.high + w->weight_high * some.high) / n + 2 * live;
     if (o->four_bit || o->model.stored_bytes > 0)
         high += 2 * (double)o->model.largest_layer / o->tp; /* in 16 bit, for its product */
+    char largest[64] = "";
+    if (o->zero == 3)
+        snprintf(largest, sizeof largest, "; / N + 2 to 4 x %.0f, the largest layer", live / 2);
     estimate_set_part(s, ESTIMATE_PARAMETERS, (struct estimate_range){low, low, high},
-                      "%.3g P, frozen, and %g T, T = %.0f are trained%s", f, w->weight,
-                      estimate_trainable(o), o->zero == 3 ? "; / N" : "");
+                      "%.3g P, frozen, and %g T%s", f, w->weight, largest);
 }
 
 static void set_parameters(struct estimate *s, const struct widths *w, struct counts own,
                            struct counts all)
 {
     const struct estimate_opts *o = &s->o;
-    double n = estimate_data_ranks(o), layer = (double)o->model.largest_layer / o->tp;
+    double n = estimate_equal_ranks(o), layer = (double)o->model.largest_layer / o->tp;
     double low = w->weight_low * layer, high = 2 * w->weight_high * layer;
     char weight[32], live[32];
     estimate_range_text(weight, sizeof weight, w->weight_low, w->weight_high);
@@ -160,22 +170,27 @@ static void set_parameters(struct estimate *s, const struct widths *w, struct co
                           "%s P / N + %s x %.0f, the largest layer", weight, live, layer);
 }
 
-/* With ZeRO, `c` P / N is an fp32 copy of the own part; without, gradients may be fp32. */
+/* With ZeRO, `c` P / N is an fp32 copy of the own part; without, gradients may be fp32. What a
+ * lower stage needs suffices for a higher one, too. */
 static struct estimate_range gradient_range(const struct estimate_opts *o, double g, double c,
                                             struct counts own, struct counts all)
 {
-    double n = estimate_data_ranks(o), most = fmax(g, c);
-    double layer = fmin((double)o->model.largest_layer / o->tp, own.high);
-    if (o->fused_step)
-        return (struct estimate_range){g * layer, g * layer, most * layer};
-    if (o->zero == 0)
-        return (struct estimate_range){g * own.low, most * own.low, most * own.high};
-    if (o->zero == 1)
-        return (struct estimate_range){g * own.low, g * own.low, g * own.high + c * all.high / n};
-    if (o->zero == 2)
-        return (struct estimate_range){g * all.low / n, (g + c) * all.low / n,
-                                       g * own.high + c * all.high / n};
-    return (struct estimate_range){g * all.low / n, most * all.low / n, most * all.high / n};
+    double n = estimate_equal_ranks(o), most = fmax(g, c);
+    double layer = (double)o->model.largest_layer / o->tp;
+    const struct estimate_range stages[] = {
+        {g * own.low, most * own.low, most * own.high},
+        {g * own.low, g * own.low, g * own.high + c * all.high / n},
+        {g * all.low / n, (g + c) * all.low / n, g * own.high + c * all.high / n},
+        {g * all.low / n, most * all.low / n, most * all.high / n},
+    };
+    struct estimate_range r = {g * layer, g * layer, most * layer};
+    r = o->fused_step ? r : stages[0];
+    for (int i = 0; i <= o->zero; i++) {
+        r.low = fmin(r.low, stages[i].low);
+        r.expected = fmin(r.expected, stages[i].expected);
+        r.high = fmin(r.high, stages[i].high);
+    }
+    return r;
 }
 
 static void set_gradients(struct estimate *s, const struct widths *w, struct counts own,
@@ -183,21 +198,23 @@ static void set_gradients(struct estimate *s, const struct widths *w, struct cou
 {
     const struct estimate_opts *o = &s->o;
     double g = w->gradient, c = w->copy;
+    const char *p = estimate_symbol(o);
     char both[32], share[48] = "";
     estimate_range_text(both, sizeof both, g, fmax(g, c));
     if (c > 0)
-        snprintf(share, sizeof share, " + %g P / N", c);
+        snprintf(share, sizeof share, " + %g %s / N", c, p);
     if (o->offload && o->zero >= 2)
         estimate_set_part(s, ESTIMATE_GRADIENTS, (struct estimate_range){0, 0, 0},
                           "0: in host memory");
-    else if (o->fused_step || o->zero == 0 || o->zero == 3)
-        estimate_set_part(s, ESTIMATE_GRADIENTS, gradient_range(o, g, c, own, all), "%s %s", both,
-                          o->fused_step  ? "x the largest layer: the optimizer steps at once"
-                          : o->zero == 0 ? "P"
-                                         : "P / N");
+    else if (o->fused_step)
+        estimate_set_part(s, ESTIMATE_GRADIENTS, gradient_range(o, g, c, own, all),
+                          "%s x the largest layer: the optimizer steps at once", both);
+    else if (o->zero == 0 || o->zero == 3)
+        estimate_set_part(s, ESTIMATE_GRADIENTS, gradient_range(o, g, c, own, all), "%s %s%s", both,
+                          p, o->zero == 0 ? "" : " / N");
     else
         estimate_set_part(s, ESTIMATE_GRADIENTS, gradient_range(o, g, c, own, all),
-                          "%g P%s to %g P%s", g, o->zero == 2 ? " / N" : "", g, share);
+                          "%g %s%s to %g %s%s", g, p, o->zero == 2 ? " / N" : "", g, p, share);
 }
 
 /* Host memory that offloading needs, with DeepSpeed's factor of 1.5 for buffers. */
@@ -215,8 +232,8 @@ static void set_host(struct estimate *s, const struct widths *w, struct counts c
 static void set_optimizer(struct estimate *s, const struct widths *w, struct counts c)
 {
     const struct estimate_opts *o = &s->o;
-    double n = o->zero ? estimate_data_ranks(o) : 1;
-    const char *share = o->zero ? " / N" : "";
+    double n = o->zero ? estimate_equal_ranks(o) : 1;
+    const char *p = estimate_symbol(o), *share = o->zero ? " / N" : "";
     if (o->offload) {
         set_host(s, w, c, n);
         return;
@@ -224,7 +241,7 @@ static void set_optimizer(struct estimate *s, const struct widths *w, struct cou
     if (o->optimizer == ESTIMATE_ADAFACTOR)
         estimate_set_part(s, ESTIMATE_OPTIMIZER_STATE,
                           (struct estimate_range){0, 0.005 * c.high / n, 0.01 * c.high / n},
-                          "0 to 0.01 P%s: rows and columns of each matrix", share);
+                          "0 to 0.01 %s%s: rows and columns of each matrix", p, share);
     else if (o->paged) {
         s->host_bytes = (uint64_t)fmin(w->state * c.high / n, 0x1p58);
         estimate_set_part(s, ESTIMATE_OPTIMIZER_STATE, (struct estimate_range){0, 0, 0},
@@ -233,18 +250,18 @@ static void set_optimizer(struct estimate *s, const struct widths *w, struct cou
         estimate_set_part(s, ESTIMATE_OPTIMIZER_STATE,
                           (struct estimate_range){w->state * c.low / n, w->state * c.low / n,
                                                   w->state * c.high / n},
-                          "%g P%s", w->state, share);
+                          "%g %s%s", w->state, p, share);
     estimate_set_part(
         s, ESTIMATE_MASTER_WEIGHTS,
         (struct estimate_range){w->copy * c.low / n, w->copy * c.low / n, w->copy * c.high / n},
-        "%g P%s", w->copy, share);
+        "%g %s%s", w->copy, p, share);
 }
 
 /* PyTorch's foreach implementation of Adam has a list of temporaries, as large as the gradients. */
 static void set_temporaries(struct estimate *s, const struct widths *w, struct counts c)
 {
     const struct estimate_opts *o = &s->o;
-    double n = o->zero ? estimate_data_ranks(o) : 1, each = o->no_master ? 2 : 4;
+    double n = o->zero ? estimate_equal_ranks(o) : 1, each = o->no_master ? 2 : 4;
     bool adam = o->optimizer == ESTIMATE_ADAM || o->optimizer == ESTIMATE_ADAMW;
     if (!adam || o->fused_step || o->offload || w->state <= 0)
         estimate_set_part(s, ESTIMATE_TEMPORARIES, (struct estimate_range){0, 0, 0}, "0");
@@ -252,7 +269,7 @@ static void set_temporaries(struct estimate *s, const struct widths *w, struct c
         estimate_set_part(
             s, ESTIMATE_TEMPORARIES,
             (struct estimate_range){0, o->foreach ? each * c.low / n : 0, each * c.high / n},
-            "0 (fused) to %g P%s (foreach)", each, o->zero ? " / N" : "");
+            "0 (fused) to %g %s%s (foreach)", each, estimate_symbol(o), o->zero ? " / N" : "");
 }
 
 void estimate_states(struct estimate *s)

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "common/rng.h"
+#include "launcher/estimate/estimate_internal.h"
 #include "tests/unit/test.h"
 
 static const double GIB = 1 << 30;
@@ -286,6 +287,34 @@ TEST(the_estimate_is_the_largest_phase)
     CHECK_INT(s.expected_bytes, one + s.part[ESTIMATE_GRADIENTS].expected_bytes);
 }
 
+TEST(ranks_that_divide_the_tokens_divide_the_states_too)
+{
+    struct estimate_opts o = korthikanti();
+    o.ranks = 8;
+    o.zero = 2;
+    struct estimate one = estimate(&o);
+    o.cp = 8;
+    struct estimate all = estimate(&o);
+    for (int k = ESTIMATE_PARAMETERS; k <= ESTIMATE_MASTER_WEIGHTS; k++)
+        CHECK_INT(all.part[k].high_bytes, one.part[k].high_bytes);
+    CHECK_INT(all.part[ESTIMATE_COLLECTIVE_BUFFERS].high_bytes,
+              one.part[ESTIMATE_COLLECTIVE_BUFFERS].high_bytes);
+}
+
+TEST(formulas_say_what_is_trained)
+{
+    struct estimate_opts o = korthikanti();
+    o.ranks = 8;
+    o.lora_rank = 8;
+    for (o.zero = 0; o.zero <= 3; o.zero++) {
+        struct estimate s = estimate(&o);
+        CHECK_HAS(s.part[ESTIMATE_PARAMETERS].formula, "2 P, frozen");
+        for (int k = ESTIMATE_GRADIENTS; k <= ESTIMATE_COLLECTIVE_BUFFERS; k++)
+            if (k <= ESTIMATE_MASTER_WEIGHTS || k >= ESTIMATE_TEMPORARIES)
+                CHECK(strchr(s.part[k].formula, 'T') && !strstr(s.part[k].formula, " P"));
+    }
+}
+
 TEST(a_frozen_model_has_gradients_and_state_of_its_adapters_only)
 {
     struct estimate_opts o = korthikanti();
@@ -354,6 +383,7 @@ TEST(options_that_exclude_each_other_are_named)
         {{.batch = 1, .zero = 4}, -ERANGE, "ZeRO stage: 4"},
         {{.batch = 1, .precision = ESTIMATE_FP32, .no_master = true}, -EINVAL, "fp32"},
         {{.batch = 1, .zero = 2, .offload = true, .offload_params = true}, -EINVAL, "stage 3"},
+        {{.batch = 1, .fused_step = true, .accumulate = 2}, -EINVAL, "2 micro-batches: "},
         {{.batch = 1, .seq = 4096}, -EINVAL, "sequence length 4096: the model has 1024 positions"},
         {{.batch = 1, .model.layers = -1}, -ERANGE, "model: layers"},
     };
@@ -470,6 +500,46 @@ TEST(less_of_something_never_needs_more_memory)
     }
 }
 
+/* What a job never needs more memory for: more ranks for a sequence, a higher ZeRO stage (its
+ * states), an optimizer that steps in the backward pass, and recomputation. */
+TEST(what_saves_memory_never_needs_more)
+{
+    struct rng r;
+    rng_seed(&r, 41, 0);
+    int compared[4] = {0};
+    for (int i = 0; i < 4000; i++) {
+        struct estimate_opts o = random_opts(&r), less = o;
+        struct estimate a = {0}, b = {0};
+        int how = i % 4;
+        if (how == 0)
+            less.cp = o.cp * 2;
+        else if (how == 1)
+            less.zero++;
+        else if (how == 2)
+            less.fused_step = true;
+        else {
+            o.selective = false;
+            less.recompute = true;
+        }
+        if (estimate_job(&a, &o, NULL) < 0 || estimate_job(&b, &less, NULL) < 0)
+            continue;
+        compared[how]++;
+        if (how != 1) {
+            if (b.low_bytes > a.low_bytes || b.expected_bytes > a.expected_bytes ||
+                b.high_bytes > a.high_bytes)
+                FAIL("job %d: %.3f to %.3f GiB, not more than %.3f to %.3f", i,
+                     (double)b.low_bytes / GIB, (double)b.high_bytes / GIB,
+                     (double)a.low_bytes / GIB, (double)a.high_bytes / GIB);
+            continue;
+        }
+        for (int k = ESTIMATE_GRADIENTS; k <= ESTIMATE_MASTER_WEIGHTS; k++)
+            for (int end = 0; end < 3; end++)
+                CHECK(estimate_end(&b.part[k], end) <= estimate_end(&a.part[k], end));
+    }
+    for (int how = 0; how < 4; how++)
+        CHECK(compared[how] > 100);
+}
+
 TEST(words_are_read_and_near_words_suggested)
 {
     enum estimate_precision p = ESTIMATE_FP32;
@@ -485,7 +555,7 @@ TEST(words_are_read_and_near_words_suggested)
     CHECK(t.optimizer == ESTIMATE_ADAMW && !t.paged && t.foreach);
     unsigned targets = 0;
     CHECK_INT(estimate_lora_parse(&targets, "q_proj,v,mlp", NULL), 0);
-    CHECK_INT(targets, ESTIMATE_LORA_Q | ESTIMATE_LORA_V | 112);
+    CHECK_INT(targets, ESTIMATE_LORA_Q | ESTIMATE_LORA_V | ESTIMATE_LORA_MLP);
     CHECK_INT(estimate_lora_parse(&targets, "q,x", &(struct err){0}), -EINVAL);
     struct err e = {0};
     CHECK_INT(estimate_precision_parse(&p, "bf61", &e), -EINVAL);
