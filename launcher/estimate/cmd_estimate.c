@@ -307,7 +307,8 @@ static void print_model(struct strbuf *b, const struct model_shape *m)
     print_count(b, m->params);
     strbuf_printf(b, " parameter%s", plural_s(m->params));
     if (m->stored_bytes > 0)
-        strbuf_printf(b, " stored in %.3g bits", 8 * m->stored_bytes);
+        strbuf_printf(b, " stored in %.3g bits%s", 8 * m->stored_bytes,
+                      m->stored_layers ? " in the layers" : "");
     if (m->kind == MODEL_PARAMS_ONLY)
         strbuf_puts(b, "; the activations are those of usual shapes for this number");
     else

@@ -114,17 +114,17 @@ static struct counts trained(const struct estimate_opts *o, struct counts c)
 
 /* ---- the parts ------------------------------------------------------------------------------ */
 
-/* Bytes of a frozen parameter: as it is stored, or with --qlora 4 bit and a scale for 64 weights in
- * the layers, and 16 bit outside of them. */
+/* Bytes of a frozen parameter: as the files have it; or in the layers as config.json says, or with
+ * --qlora 4 bit and a scale for 64 weights, and 16 bit outside of them. */
 static double frozen_width(const struct estimate_opts *o, const struct widths *w)
 {
     const struct model_shape *m = &o->model;
-    if (m->stored_bytes > 0)
+    if (m->stored_bytes > 0 && !m->stored_layers)
         return m->stored_bytes;
-    if (!o->four_bit || m->kind == MODEL_PARAMS_ONLY)
+    if (m->stored_bytes <= 0 && (!o->four_bit || m->kind == MODEL_PARAMS_ONLY))
         return o->four_bit ? 0.6 : w->weight;
-    double layers = (double)model_shape_layers_params(m) / (double)m->params;
-    return 0.52 * fmin(1, layers) + 2 * (1 - fmin(1, layers));
+    double layers = fmin(1, (double)model_shape_layers_params(m) / (double)m->params);
+    return (m->stored_bytes > 0 ? m->stored_bytes : 0.52) * layers + 2 * (1 - layers);
 }
 
 static void set_frozen(struct estimate *s, const struct widths *w, struct counts all,

@@ -57,7 +57,9 @@ static int check_needed(const struct model_shape *m, const char *type, struct er
     } rows[] = {{"num_hidden_layers", m->layers},
                 {"hidden_size", m->hidden},
                 {"num_attention_heads", m->heads},
-                {"vocab_size", m->vocab || m->no_logits}};
+                {"vocab_size", m->vocab || m->no_logits},
+                {"intermediate_size", m->intermediate || m->mlp_4h},
+                {"num_experts_per_tok", m->experts < 2 || m->experts_per_token}};
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         if (rows[i].value == 0) {
             err_set(e, -EINVAL, "'%s': missing or 0 (model_type '%s')", rows[i].key, type);
@@ -162,20 +164,6 @@ static int add_others(struct model_shape *m, const json_t *c, struct err *e)
     return model_shape_complete(m, e);
 }
 
-/* Bytes per parameter that "quantization_config" says, with scales; 0: it does not. */
-static double stored_bytes(const json_t *c)
-{
-    const json_t *q = json_object_get(c, "quantization_config");
-    const char *method = json_string_value(json_object_get(q, "quant_method"));
-    double bits = json_number_value(json_object_get(q, "bits"));
-    if (json_is_true(json_object_get(q, "load_in_4bit")) ||
-        (method && strcmp(method, "mxfp4") == 0))
-        bits = 4;
-    if (json_is_true(json_object_get(q, "load_in_8bit")) || (method && strstr(method, "fp8")))
-        bits = 8;
-    return bits > 0 && bits <= 16 ? bits / 8 * (bits < 8 ? 1.03 : 1) : 0;
-}
-
 static int parse(struct model_shape *out, const json_t *c, struct err *e)
 {
     const json_t *text = json_object_get(c, "text_config");
@@ -191,7 +179,9 @@ static int parse(struct model_shape *out, const json_t *c, struct err *e)
     if (json_is_object(json_object_get(c, "vision_config")))
         rc = add_image(&m, c, e);
     rc = rc < 0 ? rc : add_others(&m, c, e);
-    m.stored_bytes = stored_bytes(c);
+    double stored = model_keys_stored(c);
+    m.stored_bytes = stored != 0 ? stored : model_keys_stored(text);
+    m.stored_layers = m.stored_bytes > 0;
     if (rc == 0)
         *out = m;
     return rc;
@@ -317,6 +307,7 @@ static int from_safetensors(struct model_shape *out, char *const *files, struct 
     }
     out->params = t.params;
     out->approximate = false;
+    out->stored_layers = false;
     out->stored_bytes = t.packed > t.params / 2 ? (double)t.bytes / (double)t.params : 0;
     return model_shape_complete(out, e);
 }
@@ -328,11 +319,15 @@ static int from_files(struct model_shape *out, char *const *files, struct err *e
         return from_safetensors(out, files, e);
     if (files[1])
         return err_set(e, -EINVAL, "unexpected argument '%s'", files[1]);
-    if (stat(files[0], &st) == 0 && S_ISDIR(st.st_mode)) {
-        AUTO(free) char *config = xasprintf("%s/config.json", files[0]);
-        return read_config(out, config, e);
+    bool folder = stat(files[0], &st) == 0 && S_ISDIR(st.st_mode);
+    AUTO(free) char *config = xasprintf("%s%s", files[0], folder ? "/config.json" : "");
+    if (read_config(out, config, e) < 0)
+        return e->code;
+    if (out->stored_bytes < 0) {
+        err_set(e, -ENOTSUP, "%s: 'quantization_config': unknown form", config);
+        return err_hint(e, "the safetensors files of the model, or a file without this key");
     }
-    return read_config(out, files[0], e);
+    return 0;
 }
 
 /* The shape of single options is that of GPT-2, if they do not say otherwise. */

@@ -21,6 +21,10 @@ int model_keys_encoder(struct model_shape *m, const json_t *c, struct err *e);
 /* Sets the function of the MLP, and if the MLP is gated as far as T5's key says. */
 void model_keys_act(struct model_shape *m, const json_t *c);
 
+/* Returns the bytes of a weight of the layers, with its scale, that "quantization_config" says; 0:
+ * there is none; -1: its form is unknown. */
+double model_keys_stored(const json_t *c);
+
 /* -ENOTSUP  a key says that the model has other layers than attention and MLP; it is named */
 int model_keys_countable(const json_t *c, struct err *e);
 

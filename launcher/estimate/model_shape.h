@@ -69,6 +69,7 @@ struct model_shape {
     int expert_every; /* each such layer has experts, the others are dense; 0 and 1: each */
     /* Multi-head latent attention (DeepSeek V2); kv_rank 0: usual attention */
     int q_rank, kv_rank, nope_dim, rope_dim, value_dim;
+    bool mlp_4h;        /* a config.json may leave out that the MLP is 4 times as wide */
     bool gated;         /* the MLP has three matrices (SwiGLU, GeGLU) instead of two */
     bool tied;          /* the output uses the matrix of the embedding */
     bool no_logits;     /* the model has no output over the vocabulary */
@@ -101,6 +102,7 @@ struct model_shape {
     int64_t params;        /* total; 0: model_shape_count() computes it from the fields above */
     int64_t largest_layer; /* the largest layer, or the embedding if it is larger; 0: as above */
     double stored_bytes;   /* per parameter of the files; 0: unknown */
+    bool stored_layers;    /* … of the layers only: embeddings and output have 16 bit */
 };
 
 /* Checks the fields, replaces zeros that mean a default, and sets `params` and `largest_layer` if

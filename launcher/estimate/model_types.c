@@ -231,6 +231,17 @@ static int t5_more(struct model_shape *m, const json_t *c, struct err *e)
     return rc < 0 ? rc : add_encoder(m, c, -1, m->extra, e);
 }
 
+/* The encoder has as many layers with experts as the decoder. */
+static int switch_more(struct model_shape *m, const json_t *c, struct err *e)
+{
+    int sparse = 3;
+    if (model_keys_int(&sparse, c, "num_sparse_decoder_layers", e) < 0)
+        return e->code;
+    m->expert_every = sparse ? m->layers / sparse : 0;
+    m->experts = sparse ? m->experts : 0;
+    return t5_more(m, c, e);
+}
+
 static int bart_more(struct model_shape *m, const json_t *c, struct err *e)
 {
     return add_encoder(m, c, m->positions - m->context, 0, e);
@@ -296,7 +307,6 @@ static int read_image(struct model_shape *m, const json_t *c, const struct image
 {
     int size = 224, patch = 16, channels = 3;
     int64_t h = m->hidden;
-    double ratio = json_number_value(json_object_get(c, "mlp_ratio"));
     if (model_keys_int(&size, c, "image_size", e) < 0 ||
         model_keys_int(&patch, c, "patch_size", e) < 0 ||
         model_keys_int(&channels, c, "num_channels", e) < 0)
@@ -304,8 +314,6 @@ static int read_image(struct model_shape *m, const json_t *c, const struct image
     if (patch < 1 || size / patch < 1 || size > 1 << 14 || channels < 1 || channels > 1 << 10)
         return err_set(e, -ERANGE, "'image_size', 'patch_size': %d and %d are out of range", size,
                        patch);
-    if (ratio > 0 && ratio <= 64)
-        m->intermediate = (int)(ratio * (double)h);
     int side = size / patch;
     m->tokens = side * side + i->classes;
     m->positions = m->tokens;
@@ -386,9 +394,10 @@ static int llama4_vision_more(struct model_shape *m, const json_t *c, struct err
 
 static const struct model_type types[] = {
     /* decoders */
-    {"gpt2", {GPT, .fused_qkv = true, .act = MODEL_ACT_GELU_NEW}, 0, NULL},
+    {"gpt2", {GPT, .mlp_4h = true, .fused_qkv = true, .act = MODEL_ACT_GELU_NEW}, 0, NULL},
     {"gpt_neo",
-     {.out_bias = true,
+     {.mlp_4h = true,
+      .out_bias = true,
       .mlp_bias = true,
       .norm_bias = true,
       .tied = true,
@@ -396,7 +405,8 @@ static const struct model_type types[] = {
      0,
      NULL},
     {"gptj",
-     {.mlp_bias = true,
+     {.mlp_4h = true,
+      .mlp_bias = true,
       .norm_bias = true,
       .norms = 1,
       .head_bias = true,
@@ -404,17 +414,21 @@ static const struct model_type types[] = {
      -1,
      NULL},
     {"codegen",
-     {.mlp_bias = true,
+     {.mlp_4h = true,
+      .mlp_bias = true,
       .norm_bias = true,
       .norms = 1,
       .head_bias = true,
       .act = MODEL_ACT_GELU_NEW},
      -1,
      NULL},
-    {"bloom", {GPT, .fused_qkv = true, .embedding_norm = true}, -1, NULL},
-    {"falcon", {.fused_qkv = true, .norm_bias = true, .tied = true}, -1, falcon_more},
+    {"bloom", {GPT, .mlp_4h = true, .fused_qkv = true, .embedding_norm = true}, -1, NULL},
+    {"falcon",
+     {.mlp_4h = true, .fused_qkv = true, .norm_bias = true, .tied = true},
+     -1,
+     falcon_more},
     {"mpt", {.tied = true}, -1, NULL},
-    {"gpt_bigcode", {GPT, .act = MODEL_ACT_GELU_TANH}, 0, one_kv_head},
+    {"gpt_bigcode", {GPT, .mlp_4h = true, .act = MODEL_ACT_GELU_TANH}, 0, one_kv_head},
     {"opt", {GPT, .act = MODEL_ACT_RELU}, 2, opt_more},
     {"gpt_neox", {ALL_BIASES, .fused_qkv = true}, -1, NULL},
     {"llama", {LLAMA}, -1, NULL},
@@ -429,6 +443,7 @@ static const struct model_type types[] = {
     {"gemma3_text", {GEMMA, .norms = 4, .qk_norm = MODEL_QK_HEAD}, -1, NULL},
     {"phi", {ALL_BIASES, .norms = 1, .head_bias = true, .act = MODEL_ACT_GELU_NEW}, -1, NULL},
     {"phi3", {LLAMA, .fused_qkv = true}, -1, NULL},
+    {"dbrx", {.gated = true, .act = MODEL_ACT_SILU}, -1, NULL},
     {"phimoe", {.gated = true, .act = MODEL_ACT_SILU, .norm_bias = true}, -1, NULL},
     {"deepseek_v2", {LATENT}, -1, NULL},
     {"deepseek_v3", {LATENT}, -1, NULL},
@@ -467,6 +482,11 @@ static const struct model_type types[] = {
     /* encoder and decoder */
     {"t5", {T5}, -1, t5_more},
     {"mt5", {T5}, -1, t5_more},
+    {"switch_transformers", {T5, .experts = 8, .experts_per_token = 1}, -1, switch_more},
+    {"nllb-moe",
+     {GPT, .cross = true, .experts = 128, .experts_per_token = 2, .act = MODEL_ACT_RELU},
+     -1,
+     bart_more},
     {"bart", {BART}, 2, bart_more},
     {"mbart", {GPT, .embedding_norm = true, .cross = true, .act = MODEL_ACT_GELU}, 2, bart_more},
     {"marian", {GPT, .cross = true, .no_last_norm = true, .act = MODEL_ACT_SILU}, 0, bart_more},
@@ -510,11 +530,11 @@ struct model_type model_types_guess(const json_t *c)
     else if (has(c, "type_vocab_size") || model_keys_ends(model_keys_architecture(c), "MaskedLM"))
         t = (struct model_type){.base = {BERT}, .more = bert_more};
     else if (!has(c, "rms_norm_eps"))
-        t = (struct model_type){.base = {GPT}, .learned_positions = -1};
-    const char *act = json_string_value(json_object_get(c, "hidden_act"));
-    if (act && strcmp(act, "silu") == 0)
+        t = (struct model_type){.base = {GPT, .mlp_4h = true}, .learned_positions = -1};
+    model_keys_act(&t.base, c);
+    if (t.base.act == MODEL_ACT_SILU && !t.base.cross)
         t.base.gated = true;
-    else if (act && (strcmp(act, "relu2") == 0 || strcmp(act, "xielu") == 0))
+    else if (t.base.act == MODEL_ACT_RELU2)
         t.base.gated = false;
     t.base.approximate = true;
     return t;

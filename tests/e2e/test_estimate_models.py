@@ -74,7 +74,9 @@ def test_parts_without_a_type_and_unknown_pairs_of_encoder_and_decoder_are_count
     ({"model_type": "mamba", "state_size": 16}, "'state_size': layers with a state"), ({"model_type": "resnet", "hidden_sizes": [64, 128]}, "'hidden_sizes'"),
     ({"model_type": "funnel", "block_sizes": [4, 4]}, "'block_sizes'"), ({"model_type": "gemma4", "vocab_size_per_layer_input": 9}, "each layer"),
     ({"model_type": "jamba", "mamba_d_state": 16}, "'mamba_d_state'"), ({"model_type": "x", "num_attention_heads": None}, "'num_attention_heads': missing"),
-    ({"model_type": "x", "vocab_size": None}, "'vocab_size': missing"), ({"model_type": "qwen3_next", "linear_num_value_heads": 32}, "linear attention")])
+    ({"model_type": "x", "vocab_size": None}, "'vocab_size': missing"), ({"model_type": "qwen3_next", "linear_num_value_heads": 32}, "linear attention"),
+    ({"model_type": "llama", "intermediate_size": None}, "'intermediate_size': missing"), ({"model_type": "x", "num_experts": 8}, "'num_experts_per_tok': missing"),
+    ({"model_type": "llama", "quantization_config": {"quant_method": "aqlm", "num_codebooks": 1}}, "'quantization_config': unknown form")])
 def test_what_cannot_be_counted_is_named(drover, tmp_path, change, says):
     (tmp_path / "config.json").write_text(json.dumps({**LLAMA, **change}))
     done = drover.run("estimate", tmp_path / "config.json")
@@ -94,6 +96,27 @@ def write(path, tensors):
     with open(path, "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text)
         f.truncate(8 + len(text) + at)
+
+
+FORMS = [
+    (4.12, {"quant_method": "bitsandbytes", "load_in_4bit": True, "load_in_8bit": False}), (8, {"load_in_4bit": False, "load_in_8bit": True}),
+    (4.12, {"quant_method": "gptq", "bits": 4}), (4.12, {"quant_method": "awq", "w_bit": 4}), (8, {"quant_method": "fp8", "weight_block_size": [128, 128]}),
+    (4.12, {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4}}}), (8, {"quant_method": "quanto", "weights": "int8"}),
+    (4.12, {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4}}}}),
+    (4.5, {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized", "config_groups": {"group_0": {"weights": {"num_bits": 4}}}}),
+    (4.5, {"quant_method": "modelopt", "quant_algo": "NVFP4"}), (8, {"quant_method": "modelopt", "quant_algo": "FP8"}), (4.25, {"quant_method": "mxfp4"}),
+    (4.12, {"quant_method": "torchao", "quant_type": {"default": {"_type": "Int4WeightOnlyConfig"}}}), (2, {"quant_method": "bitnet"}), (0, {}), (0, None)]
+
+
+@pytest.mark.parametrize("bits, form", FORMS)
+def test_a_config_says_in_which_form_the_layers_are_stored(drover, count, tmp_path, bits, form):
+    config = {**MODELS["llama-3-8b"]["config"], "quantization_config": form}
+    assert 8 * count(config)["stored_bytes"] == pytest.approx(bits, abs=0.01)
+    done = drover.run("estimate", tmp_path / "config.json", "--lora", 8, "--json", "--gpu", "80G")
+    got = next(p for p in json.loads(done.stdout)["parts"] if p["name"] == "parameters")["low_bytes"]
+    words = 2 * 128256 * 4096  # embeddings and output have 16 bit
+    adapters = json.loads(done.stdout)["options"]["trainable"]
+    assert got == pytest.approx(2 * (words + adapters) + (bits or 16) / 8 * (MODELS["llama-3-8b"]["params"] - words), rel=0.002)
 
 
 MATRIX = 256 * 512
@@ -119,6 +142,14 @@ def test_packed_weights_count_as_the_weights_that_they_hold(drover, tmp_path, ki
     assert got["params"] == MATRIX + 512
     bits = 8 if "8" in kind else 4
     assert bits <= 8 * got["stored_bytes"] < 1.2 * bits
+
+
+def test_what_files_hold_counts_more_than_what_their_config_says(drover, tmp_path):
+    tensors = {"model.layers.0.q_proj" + end: t for end, t in STORED["GPTQ 4 bit"].items()}
+    write(tmp_path / "model.safetensors", tensors)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **LLAMA, "quantization_config": {"quant_method": "aqlm"}}))
+    text = drover.run("estimate", tmp_path / "model.safetensors", "--gpu", "80G").stdout
+    assert re.search(r"parameters stored in 4\.\d+ bits, 2 layers", text), text
 
 
 def test_a_model_that_lies_there_twice_counts_once(drover, tmp_path):

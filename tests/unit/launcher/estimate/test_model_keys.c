@@ -27,6 +27,36 @@ TEST(a_field_has_several_names_and_the_first_one_counts)
     CHECK(m.qkv_bias && m.out_bias && !m.mlp_bias);
 }
 
+TEST(parts_of_a_layer_may_have_a_configuration_of_their_own)
+{
+    AUTO(json)
+    json_t *c =
+        object("{\"n_embed\": 64, \"attention_heads\": 4, \"attn_config\": {\"kv_n_heads\": 2},"
+               " \"ffn_config\": {\"ffn_hidden_size\": 96, \"moe_num_experts\": 16,"
+               " \"moe_top_k\": 4}, \"moe_num_shared_experts\": 2}");
+    struct model_shape m = {0};
+    CHECK_INT(model_keys_read(&m, c, NULL), 0);
+    CHECK_INT(m.hidden, 64);
+    CHECK_INT(m.heads, 4);
+    CHECK_INT(m.kv_heads, 2);
+    CHECK_INT(m.intermediate, 96);
+    CHECK_INT(m.experts, 16);
+    CHECK_INT(m.experts_per_token, 4);
+    CHECK_INT(m.shared_width, 2 * 96);
+}
+
+TEST(experts_of_a_token_are_read_under_each_name)
+{
+    static const char *const names[] = {"num_experts_per_tok", "moe_k", "moe_topk",
+                                        "top_k_experts"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        AUTO(json) json_t *c = json_pack("{s:i}", names[i], 6);
+        struct model_shape m = {0};
+        CHECK_INT(model_keys_read(&m, c, NULL), 0);
+        CHECK_INT(m.experts_per_token, 6);
+    }
+}
+
 TEST(dropouts_activations_and_soft_caps_are_read)
 {
     AUTO(json)

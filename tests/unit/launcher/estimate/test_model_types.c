@@ -28,4 +28,7 @@ TEST(the_keys_of_an_unknown_type_tell_its_kind)
     CHECK_INT(guess("{\"type_vocab_size\": 2}").learned_positions, 0);
     CHECK(guess("{\"patch_size\": 16}").base.no_logits);
     CHECK(guess("{}").base.approximate);
+    CHECK(guess("{\"activation_function\": \"swiglu\"}").base.gated); /* a decoder */
+    CHECK(!guess("{\"encoder_layers\": 2, \"activation_function\": \"swish\"}").base.gated);
+    CHECK(!guess("{\"rms_norm_eps\": 1e-6, \"hidden_act\": \"xielu\"}").base.gated);
 }
