@@ -157,9 +157,10 @@ static void help_with_metric(struct progress_display *s, const json_t *trial)
         read_output(&output, s, trial, "stderr");
         m.on_stderr = metric_guess(&line, &pattern, output, strlen(output), m.metric->name);
     }
-    if (!mapping) { /* the names of a mapping are reported */
+    m.quoted = pattern && metric_guess_is_quoted(pattern);
+    if (!mapping || m.quoted) { /* the names of a mapping are reported */
         m.line = line;
-        m.pattern = pattern;
+        m.pattern = mapping ? NULL : pattern;
     }
     AUTO(strbuf) struct strbuf b = {0};
     progress_text_metric_help(&b, &m);

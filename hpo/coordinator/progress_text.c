@@ -11,6 +11,7 @@
 #include "hpo/scheduler/worker_health.h"
 #include "hpo/spec/spec.h"
 #include "hpo/spec/trial_command.h"
+#include "hpo/trial/metric_guess.h"
 #include "hpo/worker/trial_dir.h"
 #include "launcher/io/terminal_text.h"
 
@@ -243,30 +244,35 @@ void progress_text_metric_help(struct strbuf *out, const struct progress_text_me
 {
     const char *metric = m->metric->name, *name;
     AUTO(free) char *example = xasprintf("%s: *([-+.0-9eE]+)", metric);
+    AUTO(free) const char **names = xcalloc(json_object_size(m->others) + 1, sizeof *names);
     json_t *value;
-    int names = 0;
+    size_t n = 0;
     if (m->line) {
-        strbuf_printf(out, "this line of its %s looks like the metric%s:\n",
+        strbuf_printf(out, "this line of its %s looks like the metric%s%s:\n",
                       m->on_stderr ? "stderr" : "output",
-                      m->on_stderr ? ", but metrics are read from stdout only" : "");
+                      m->on_stderr ? ", but metrics are read from stdout only" : "",
+                      m->quoted ? ", but a number in quotes is a text" : "");
         size_t start = out->len;
         strbuf_printf(out, "    %s", m->line);
         end_line(out, start, LINE_SHOWN);
     }
-    strbuf_printf(out, "a trial reports '%s' in one of three ways:\n", metric);
+    strbuf_printf(out, "a trial reports '%s' in one of %s ways:\n", metric,
+                  m->line && !m->pattern ? "two" : "three");
     if (!m->line)
         json_object_foreach ((json_t *)m->others, name, value)
-            if (names++ < NAMES_SHOWN)
-                add_metric(out, m, name, NULL, ": a name that it has reported");
-    if (m->line || names == 0)
+            names[n++] = name;
+    metric_guess_nearest(names, n, NAMES_SHOWN, metric);
+    for (size_t i = 0; i < n && i < NAMES_SHOWN; i++)
+        add_metric(out, m, names[i], NULL, ": a name that it has reported");
+    if (n == 0 && (m->pattern || !m->line))
         add_metric(out, m, metric, m->pattern ? m->pattern : example,
                    m->on_stderr ? ", and tqdm(…, file=sys.stdout) or "
                                   "logging.StreamHandler(sys.stdout) in the program"
                                 : "");
     strbuf_printf(out,
-                  "    print(json.dumps({\"%s\": value}))    in the program\n"
+                  "    print(json.dumps({\"%s\": %s}))    in the program\n"
                   "    drover.report({\"%s\": value})    in the program, after import drover\n",
-                  metric, metric);
+                  metric, m->quoted ? "float(value)" : "value", metric);
 }
 
 void progress_text_command_help(struct strbuf *out, char *const *items, const char *output)

@@ -33,8 +33,9 @@ struct progress_text_metric {         /* a metric that a trial did not report */
     const json_t
         *others; /* an object whose keys are other names that the trial has reported; NULL */
     const char *line, *pattern; /* a line of its output that looks like the metric, and a pattern
-                                   that finds it there; both NULL: none */
+                                   that finds it there (NULL: none can); both NULL: none */
     bool on_stderr;             /* the line is there */
+    bool quoted;                /* the number in the line is a text, in quotes */
 };
 /* Appends how a program reports the metric. What stands for the sweep file can replace what is
  * there: it has the metric's goal and target. */

@@ -100,11 +100,65 @@ static bool finds_number(const char *pattern, const char *line)
     return found != NULL;
 }
 
+static const char *last_part(const char *name)
+{
+    const char *part = name;
+    for (; *name; name++)
+        if (strchr("/.:", *name) && name[1])
+            part = name + 1;
+    return part;
+}
+
+/* How a name that was reported is like that of the metric, the likest first. */
+enum likeness { SAME, SAME_LAST_PART, CONTAINED, OTHER, COUNTER };
+
+static enum likeness likeness(const char *name, const char *metric)
+{
+    static const char *const counters[] = {"epoch", "step", "_step", "global_step", "iteration"};
+    const char *part = last_part(name), *wanted = last_part(metric);
+    if (strlen(name) == strlen(metric) && begins_with(name, metric))
+        return SAME;
+    if (strcasecmp(part, wanted) == 0)
+        return SAME_LAST_PART;
+    if ((wanted[1] && strcasestr(name, wanted)) || (part[1] && strcasestr(metric, part)))
+        return CONTAINED;
+    for (size_t i = 0; i < COUNT_OF(counters); i++)
+        if (strcasecmp(part, counters[i]) == 0)
+            return COUNTER;
+    return OTHER;
+}
+
+void metric_guess_nearest(const char **names, size_t n, size_t wanted, const char *metric)
+{
+    AUTO(free) const char **parts = xcalloc(n + 1, sizeof *parts);
+    for (size_t first = 0; first < n && first < wanted; first++) {
+        enum likeness best = COUNTER;
+        size_t likest = 0, at = first;
+        for (size_t i = first; i < n; i++) {
+            enum likeness l = likeness(names[i], metric);
+            likest = l < best ? 0 : likest;
+            best = l < best ? l : best;
+            if (l == best)
+                parts[likest++] = last_part(names[i]);
+        }
+        const char *near = opt_suggest(last_part(metric), parts, likest);
+        while (last_part(names[at]) != (near ? near : parts[0]))
+            at++;
+        const char *name = names[at];
+        memmove(names + first + 1, names + first, (at - first) * sizeof *names);
+        names[first] = name;
+    }
+}
+
+bool metric_guess_is_quoted(const char *pattern)
+{
+    const char *group = strrchr(pattern, '(');
+    return group && group > pattern && strchr("\"'", group[-1]);
+}
+
 bool metric_guess(char **line, char **pattern, const char *text, size_t len, const char *metric)
 {
-    const char *dot = strrchr(metric, '.'), *slash = strrchr(metric, '/');
-    const char *last = dot > slash ? dot : slash;
-    const char *const names[] = {metric, last && last[1] ? last + 1 : metric};
+    const char *const names[] = {metric, last_part(metric)};
     for (size_t i = 0; i < COUNT_OF(names); i++)
         for (size_t end = len; end > 0;) {
             size_t start = end - 1;
@@ -128,19 +182,6 @@ bool metric_guess(char **line, char **pattern, const char *text, size_t len, con
 
 enum { NEAREST = 3, NAMES_MAX = 20 };
 
-/* Moves the name that is nearest to `metric` to names[0]. Returns false if no name is near. */
-static bool nearest_first(const char *metric, const char **names, size_t n)
-{
-    const char *near = opt_suggest(metric, names, n);
-    for (size_t i = 0; near && i < n; i++)
-        if (names[i] == near) {
-            names[i] = names[0];
-            names[0] = near;
-            return true;
-        }
-    return false;
-}
-
 void metric_guess_unreported(struct strbuf *out, const char *metric, const json_t *reported)
 {
     size_t n = json_object_size(reported), count = 0;
@@ -149,9 +190,7 @@ void metric_guess_unreported(struct strbuf *out, const char *metric, const json_
     json_t *value;
     json_object_foreach ((json_t *)reported, name, value)
         names[count++] = name;
-    for (size_t i = 0; i < NEAREST && i < n; i++)
-        if (!nearest_first(metric, names + i, n - i))
-            break;
+    metric_guess_nearest(names, n, NEAREST, metric);
     strbuf_printf(out, "the metric '%s' was never reported; %s", metric,
                   n ? "reported: " : "nothing was reported");
     for (size_t i = 0; i < n && i < NAMES_MAX; i++)

@@ -107,7 +107,7 @@ def metric_lines(done, goal=""):
     ("print(f'acc={x}')", 1),
     ("print('epoch 1 acc=0\\racc=' + str(x))", 1),
     ("print('{\"val/acc\": %g}' % x)", 1),
-    ("print('{\"accuracy\": %g, \"epoch\": 1}' % x)", 2),
+    ("print('{\"epoch\": 1, \"lr\": 2, \"grad\": 3, \"accuracy\": %g}' % x)", 3),
 ], ids=["text", "a bar that redraws itself", "a name with a group", "a longer name"])
 def test_the_hint_for_a_metric_can_be_pasted_and_keeps_its_goal(place, code, found):
     text = GRID.replace("{name: loss}", "{name: acc, goal: maximize}")
@@ -127,6 +127,13 @@ def test_a_metric_on_stderr_is_shown_and_the_way_out_works(place):
     (line,) = metric_lines(done)
     done = sweep(place, X + bar % "stdout", text.replace("{name: acc, goal: maximize}", line), name="again")
     assert "best: trial 1, acc 2" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("other, found", [("", 1), (", 'epoch': 1", 0)], ids=["alone", "beside a number"])
+def test_a_metric_in_quotes_is_shown(place, other, found):
+    done = sweep(place, X + f"print({{'loss': str(int(x)){other}}})", GRID, "--parallel", "1")
+    assert "looks like the metric, but a number in quotes is a text:\n    {'loss': '1'" in done.stderr, done.stderr
+    assert "print(json.dumps({\"loss\": float(value)}))" in done.stderr and len(metric_lines(done)) == found
 
 
 def test_an_objective_that_was_never_reported_makes_the_trial_invalid(place):

@@ -127,7 +127,7 @@ TEST(of_many_metrics_the_nearest_three_are_told_first_and_twenty_in_all)
     strbuf_puts(&b, ",\"eval_loss\":1,\"val/loss\":1,\"vol_lass\":1}");
     report(1, strbuf_str(&b));
     done(1, "{\"status\":0}");
-    CHECK_HAS(gave(), "reported: 'eval_loss', 'val/loss', 'val_losses', 'gradient/");
+    CHECK_HAS(gave(), "reported: 'val/loss', 'eval_loss', 'val_losses', 'gradient/");
     CHECK_HAS(gave(), "and 4 more");
 }
 

@@ -50,6 +50,48 @@ TEST(names_without_a_number_and_parts_of_words_are_not_found)
     }
 }
 
+TEST(the_likest_names_come_first_and_counters_last)
+{
+    static const struct {
+        const char *metric, *names[5], *first, *second;
+    } cases[] = {
+        {"accuracy",
+         {"epoch", "lr", "grad", "validation/accuracy", "loss"},
+         "validation/accuracy",
+         "lr"},
+        {"val_loss", {"lr", "loss", "eval/val_loss", "val_lass"}, "eval/val_loss", "loss"},
+        {"val_loss", {"eval_loss", "Val/Loss", "epoch"}, "Val/Loss", "eval_loss"},
+        {"val_acc", {"step", "acc", "metrics.val_acc"}, "metrics.val_acc", "acc"},
+        {"Loss", {"loss_scale", "train/loss"}, "train/loss", "loss_scale"},
+        {"Accuracy", {"epoch", "validation/accuracy"}, "validation/accuracy", "epoch"},
+        {"acuracy", {"epoch", "loss", "eval:accuracy"}, "eval:accuracy", "loss"},
+        {"epochs/", {"a/", "loss", "epoch"}, "epoch", "a/"},
+        {"reward", {"step", "train/epoch", "b", "a"}, "b", "a"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        const char *names[5];
+        size_t n = 0;
+        while (n < 5 && cases[i].names[n]) {
+            names[n] = cases[i].names[n];
+            n++;
+        }
+        metric_guess_nearest(names, n, 3, cases[i].metric);
+        CHECK_STR(names[0], cases[i].first);
+        CHECK_STR(names[1], cases[i].second);
+    }
+    metric_guess_nearest(NULL, 0, 3, "loss");
+}
+
+TEST(a_number_in_quotes_is_told)
+{
+    const char *const texts[] = {"{'loss': 0.5}", "{\"loss\": \"0.5\"}", "{'loss': '0.5'}"};
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        AUTO(free) char *line = NULL, *pattern = NULL;
+        CHECK(metric_guess(&line, &pattern, texts[i], strlen(texts[i]), "loss"));
+        CHECK_INT(metric_guess_is_quoted(pattern), i > 0);
+    }
+}
+
 TEST(no_pattern_is_proposed_that_would_not_be_accepted)
 {
     AUTO(strbuf) struct strbuf b = {0};
