@@ -63,11 +63,14 @@ struct request {
 static int attempt(struct request *r, json_t **reply, bool *applied_here, struct err *e)
 {
     AUTO(stored_sweep) struct stored_sweep *v = NULL;
+    *reply = command_mailbox_poll_reply(r->dir, r->id);
+    if (*reply)
+        return 1;
     int rc = stored_sweep_lock(&v, r->root, r->name, &r->watch, e);
-    if (rc < 0 && rc != -EBUSY)
-        return rc;
     /* The reply of a coordinator that has just ended */
     *reply = command_mailbox_poll_reply(r->dir, r->id);
+    if (rc < 0 && rc != -EBUSY && !*reply)
+        return rc;
     *applied_here = rc == 0 && !*reply;
     if (*applied_here) {
         rc = apply_all(v, e);
@@ -113,7 +116,8 @@ static int wait_for_reply(struct request *r, json_t **reply, bool *applied_here,
     for (int rc = 0; clock_ms() < end || r->watch.undecided; nanosleep(&pause, NULL)) {
         struct err why = {0};
         rc = attempt(r, reply, applied_here, &why);
-        if (rc < 0) {
+        /* Another machine may see for a moment files that the coordinator has removed. */
+        if (rc < 0 && (rc != -EIO || clock_ms() + POLL_MS >= end)) {
             *e = why;
             return rc;
         }

@@ -120,5 +120,10 @@ int sweep_archive_remove(struct sweep_archive *a, struct err *e)
     int rc = remove_tree(trials, e);
     if (rc == 0)
         rc = remove_tree(a->path, e);
+    if (rc == -ENOTEMPTY) { /* NFS and FUSE keep a removed file until it is closed */
+        sweep_owner_release(a->owner);
+        a->owner = NULL;
+        rc = remove_tree(a->path, e);
+    }
     return rc < 0 ? rc : remove_tree(from, e); /* a link to it */
 }

@@ -89,6 +89,19 @@ def test_commands_reach_the_coordinator_from_the_other_view(views, alone):
     assert not list((real.path / "sweeps/s/commands").iterdir())
 
 
+@pytest.mark.parametrize("words", [["cancel", "s", "--now"], ["stop", "s"]])
+def test_a_sweep_is_ended_and_removed_from_the_other_view(views, words):
+    real, view = views
+    real.script("t.sh", TRIAL.format(wait=0.3))
+    sweep = start(real, real.sweep(SWEEP.format(cap=1000)))
+    wait_until(lambda: (real.path / "sweeps/s/trials/000002").exists(), lambda: open(sweep.said).read())
+    done = view.run(*words)
+    assert done.returncode == 0, done.stderr
+    assert sweep.wait(30) in (0, 1), open(sweep.said).read()
+    done = view.run("rm", "s", "-y")
+    assert done.returncode == 0 and not (real.path / "sweeps/s").exists(), done.stderr
+
+
 def test_kills_and_starts_at_random_leave_one_writer(views, seed):
     trials, places = 24, list(views)
     places[0].script("t.sh", TRIAL.format(wait=0.1))
