@@ -337,7 +337,7 @@ static int sweep(const struct sweep_options *o, struct err *e)
     AUTO(sweep_hosts) struct sweep_hosts hosts = {0};
     AUTO(spec) struct spec *spec = NULL;
     AUTO(free) char *text = NULL;
-    AUTO(free) char *wdir = realpath(".", NULL);
+    AUTO(free) char *wdir = realpath(".", NULL), *root = realpath(o->root, NULL);
     AUTO(json) json_t *prior = NULL, *given = NULL;
     AUTO(strv) char **notices = NULL;
     int slots = 0;
@@ -359,9 +359,11 @@ static int sweep(const struct sweep_options *o, struct err *e)
         .spec = spec, .slots = slots, .listen = {listen, o->plain}, .remote_workers = hosts.fleet};
     if (listen_endpoint_check(&config.listen, e) < 0)
         return EXIT_STATUS_USAGE;
-    config.run_message = (struct run_message_opts){spec, name, name, wdir ? wdir : "."};
+    config.run_message =
+        (struct run_message_opts){spec, name, root ? root : o->root, wdir ? wdir : "."};
     if (run_message_check(&config.run_message, e) < 0)
         return EXIT_STATUS_USAGE;
+    config.run_message.dir = name;
     int rc = raise_run_cap(&text, spec, name, given, o, e);
     if (rc != 0)
         return rc < 0 ? EXIT_STATUS_USAGE : 0;

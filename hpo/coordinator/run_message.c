@@ -62,7 +62,7 @@ static const char *executed_path(const struct spec *s)
     return word && !strstr(word, "${") && strchr(word, '/') ? word : NULL;
 }
 
-int run_message_check(const struct run_message_opts *opts, struct err *e)
+static int check_program(const struct run_message_opts *opts, struct err *e)
 {
     const char *program = opts->spec->program, *path = executed_path(opts->spec);
     enum trial_command_program use = program_use(opts->spec);
@@ -90,6 +90,32 @@ int run_message_argv(char ***out, const struct run_message_opts *opts, int trial
     return trial_command_build(out, &command, params, e);
 }
 
+/* A worker gets paths and words as JSON. With replaced bytes others would be meant. */
+static int check_texts(const struct run_message_opts *opts, char *const *argv, struct err *e)
+{
+    const char *const dirs[] = {opts->wdir, opts->dir};
+    for (size_t i = 0; i < COUNT_OF(dirs); i++)
+        if (!utf8_valid(dirs[i])) {
+            err_set(e, -EINVAL, "directory '%s': its path is not valid UTF-8", dirs[i]);
+            return err_hint(e, i ? "--dir DIR  with another path"
+                                 : "rename it, or start the sweep in another directory");
+        }
+    for (; *argv; argv++)
+        if (!utf8_valid(*argv))
+            return err_set(e, -EINVAL, "the word '%s' of the command is not valid UTF-8", *argv);
+    return 0;
+}
+
+int run_message_check(const struct run_message_opts *opts, struct err *e)
+{
+    AUTO(strv) char **argv = NULL;
+    AUTO(json) json_t *none = json_object();
+    int rc = check_program(opts, e);
+    if (rc == 0)
+        rc = run_message_argv(&argv, opts, 0, none, e);
+    return rc < 0 ? rc : check_texts(opts, argv, e);
+}
+
 /* Returns {metric: pattern, …}; NULL: no metric has a pattern. */
 static json_t *patterns_of(const struct spec *s)
 {
@@ -112,11 +138,8 @@ int run_message_data(json_t **out, const struct run_message_opts *opts, int tria
     if (rc < 0)
         return rc;
     AUTO(free) char *dir = trial_dir_path(opts->dir, trial);
-    bool valid = utf8_valid(dir) && utf8_valid(opts->wdir);
-    for (char **a = argv; *a; a++)
-        valid = valid && utf8_valid(*a);
-    if (!valid) /* another program or directory would be meant */
-        return err_set(e, -EINVAL, "trial %d: its command is not valid UTF-8", trial);
+    if ((rc = check_texts(opts, argv, e)) < 0)
+        return err_wrap(e, "trial %d", trial);
     json_t *words = json_array();
     for (char **a = argv; *a; a++)
         json_array_append_new(words, json_string(*a));

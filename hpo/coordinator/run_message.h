@@ -12,8 +12,10 @@ struct run_message_opts {
     const char *wdir;  /* working directory of trials */
 };
 
-/* Checks that the sweep's program exists, as a file or in PATH.
- *   -ENOENT  it does not */
+/* Checks before the start that the sweep's program exists, as a file or in PATH, and the command
+ * without parameters as run_message_data() does. `dir` may be the directory of all sweeps.
+ *   -ENOENT  it does not
+ *   -EINVAL  as run_message_data() */
 int run_message_check(const struct run_message_opts *opts, struct err *e);
 
 /* Returns in *out the argv that runs `params` as trial `trial`: a strv.
@@ -22,7 +24,7 @@ int run_message_argv(char ***out, const struct run_message_opts *opts, int trial
                      const json_t *params, struct err *e);
 
 /* Returns in *out the data of a WIRE_RUN (new reference). `peers`: the other nodes of the trial, as
- * in a scheduler_action; NULL: none. -EINVAL  as trial_command_build(), or a word of the command is
- * not valid UTF-8 */
+ * in a scheduler_action; NULL: none. -EINVAL  as trial_command_build(), or a directory or a
+ * word of the command is not valid UTF-8 */
 int run_message_data(json_t **out, const struct run_message_opts *opts, int trial, json_t *params,
                      json_t *peers, struct err *e);

@@ -42,8 +42,8 @@ class Place:
         return f"{name}.yaml"
 
     def run(self, *args, limit_s=LIMIT_S):
-        return subprocess.run([DROVER, "sweep", *args], cwd=self.path, env=self.env, text=True, capture_output=True,
-                              timeout=limit_s, stdin=subprocess.DEVNULL)
+        return subprocess.run([DROVER, "sweep", *args], cwd=self.path, env=self.env, text=True, errors="replace",
+                              capture_output=True, timeout=limit_s, stdin=subprocess.DEVNULL)
 
     def start(self, *args):
         with open(self.path / "out.txt", "a") as out, open(self.path / "err.txt", "a") as err:

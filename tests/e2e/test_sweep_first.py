@@ -1,5 +1,7 @@
 """First contact with sweeps: what is printed for the user can be pasted as it stands, and what people type first has an answer."""
 import json
+import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -145,6 +147,25 @@ def test_an_objective_that_was_never_reported_makes_the_trial_invalid(place):
     assert line == "{name: 'accuracy', goal: maximize, target: 9.0}"
     done = sweep(place, code, text.replace("{name: acuracy, goal: maximize, target: 9}", line), name="again")
     assert done.returncode == 0 and place.states("again") == ["done", "done"], done.stderr
+
+
+# ---- what cannot work -----------------------------------------------------------------------------
+
+
+def test_names_that_are_not_utf8_are_refused_before_the_start(place):
+    code = "print({'loss': 1})"
+    bad = os.fsdecode(os.fsencode(place.path) + b"/caf\xe9")
+    os.mkdir(bad)
+    done = sweep(place, code, GRID, "--dir", bad)
+    assert done.returncode == 2 and "its path is not valid UTF-8\n  try: --dir DIR" in done.stderr, done.stderr
+    done = sweep(place, code, GRID + "command: ['${interpreter}', '${program}', '${envvar:ODD}']\n")
+    place.env["ODD"] = os.fsdecode(b"\xe9")
+    done = place.run("s.yaml")
+    assert done.returncode == 2 and "of the command is not valid UTF-8" in done.stderr, done.stderr
+    place.path = pathlib.Path(bad)
+    done = sweep(place, code, GRID)
+    assert done.returncode == 2 and "its path is not valid UTF-8\n  try: rename it" in done.stderr, done.stderr
+    assert sorted(os.listdir(bad)) == ["s.py", "s.yaml"]
 
 
 FLAG = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--amp', action='store_true')\nprint({'loss': int(p.parse_args().amp)})\n"

@@ -125,7 +125,26 @@ TEST(a_missing_program_is_an_error)
     s.program = "sh"; /* in PATH */
     CHECK_INT(run_message_check(&o, &e), 0);
     s.program = NULL;
+    s.command = (char *[]){(char *)"true", NULL};
     CHECK_INT(run_message_check(&o, &e), 0);
+}
+
+TEST(what_is_not_utf8_is_an_error_that_names_it)
+{
+    struct spec s = {.program = "sh"};
+    struct run_message_opts o = {&s, "s", "/s", "/caf\xe9"};
+    struct err e = {0};
+    CHECK_INT(run_message_check(&o, &e), -EINVAL);
+    CHECK_STR(e.text, "directory '/caf\xe9': its path is not valid UTF-8");
+    CHECK_HAS(e.hint, "start the sweep in another directory");
+    o = (struct run_message_opts){&s, "s", "/caf\xe9/s", "/home"};
+    CHECK_INT(run_message_check(&o, &e), -EINVAL);
+    CHECK_HAS(e.hint, "--dir DIR");
+    o.dir = "/s";
+    setenv("ODD", "\xe9", 1);
+    s.command = (char *[]){(char *)"sh", (char *)"${envvar:ODD}", NULL};
+    CHECK_INT(run_message_check(&o, &e), -EINVAL);
+    CHECK_STR(e.text, "the word '\xe9' of the command is not valid UTF-8");
 }
 
 TEST(a_wrong_pattern_has_its_place_in_the_file)
@@ -140,7 +159,7 @@ TEST(a_wrong_pattern_has_its_place_in_the_file)
     CHECK_HAS(e.text, "s.yaml:4:19");
     CHECK_INT(stored_sweep_spec(&s,
                                 "method: grid\nprogram: p\nparameters: {x: {values: [1]}}\n"
-                                "metrics: [{name: a, pattern: x}, {name: b, pattern: '('}]\n",
+                                "metrics: [{name: a, pattern: .}, {name: b, pattern: '('}]\n",
                                 "s.yaml", &e),
               -EINVAL);
     CHECK_HAS(e.text, "s.yaml:4:44");
