@@ -385,8 +385,11 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
     if (*metrics) /* their handles are on the coordinator's loop */
         sweep_metrics_close(TAKE(*metrics));
     AUTO(free) char *reason = rc == 0 ? xstrdup(coordinator_end_reason(coord)) : NULL;
+    AUTO(free) char *unused = rc == 0 ? scheduler_unused_stopper(view.sched) : NULL;
     coordinator_close(TAKE(coord)); /* it may still print to the display */
     progress_display_close(all.display);
+    if (unused && !o->quiet)
+        fprintf(stderr, "drover sweep: %s\n", unused);
     if (reason && !o->quiet)
         fprintf(stderr, "drover sweep: the sweep has ended: %s\n", reason);
     return rc < 0 ? rc : 0;

@@ -243,6 +243,8 @@ int scheduler_best(const struct scheduler *s);
 
 /* Returns sampler_note() of the trials so far, which the caller frees; NULL: nothing. */
 char *scheduler_note(const struct scheduler *s);
+/* Returns stopper_unused() of the trials so far, which the caller frees; NULL: nothing. */
+char *scheduler_unused_stopper(const struct scheduler *s);
 
 struct scheduler_counts { /* number of trials by state */
     int waiting, running, stopping, paused, done, pruned, failed, oom, invalid, cancelled;

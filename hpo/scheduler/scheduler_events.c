@@ -317,7 +317,7 @@ struct job_end { /* DONE's data */
     bool unstarted;     /* no process was started, so requeueing costs no retry */
     int64_t node_fault; /* the node of the gang that ended it; -1: none */
     double seconds;
-    const char *error; /* NULL: none */
+    const char *error; /* NULL: none; of a success: why a metric may be missing */
 };
 
 static int read_job_end(struct job_end *d, const json_t *data, struct err *e)
@@ -365,7 +365,7 @@ static char *invalid_text(const struct trial *t, const char *metric, bool wandb_
     return strbuf_take(&b);
 }
 
-static void end_success(struct event_context *ctx, struct trial *t, double seconds)
+static void end_success(struct event_context *ctx, struct trial *t, const struct job_end *d)
 {
     const struct spec *spec = ctx->s->spec;
     for (int i = 0; i < spec->metric_count; i++) {
@@ -374,11 +374,12 @@ static void end_success(struct event_context *ctx, struct trial *t, double secon
         (void)json_as_number(&x, json_object_get(t->metrics, metric)); /* not reported: NAN */
         if (i > 0 ? isfinite(x) : t->curve.count > 0)
             continue;
-        scheduler_end_trial(ctx, t, TRIAL_INVALID, seconds,
-                            invalid_text(t, metric, spec->wandb_real));
+        AUTO(free) char *why = invalid_text(t, metric, spec->wandb_real);
+        scheduler_end_trial(ctx, t, TRIAL_INVALID, d->seconds,
+                            d->error ? xasprintf("%s; %s", why, d->error) : TAKE(why));
         return;
     }
-    scheduler_end_trial(ctx, t, TRIAL_DONE, seconds, NULL);
+    scheduler_end_trial(ctx, t, TRIAL_DONE, d->seconds, NULL);
 }
 
 /* Handles a trial that ended because of a node. A trial that was told to stop ends, too. */
@@ -405,7 +406,7 @@ static int on_done(struct event_context *ctx, const struct scheduler_event *ev, 
         return 0;
     if (!trial_is_active(t->state)) {
         if (succeeded(&d) && !(d.stopped && (t->state == TRIAL_PAUSED || t->gang_workers)))
-            end_success(ctx, t, d.seconds);
+            end_success(ctx, t, &d);
         return 0;
     }
     if (d.node_fault >= 0) {
@@ -419,7 +420,7 @@ static int on_done(struct event_context *ctx, const struct scheduler_event *ev, 
     } else if (t->state == TRIAL_STOPPING && d.stopped) {
         end_stopped(ctx, t, d.seconds);
     } else if (succeeded(&d)) {
-        end_success(ctx, t, d.seconds);
+        end_success(ctx, t, &d);
     } else if (d.preempted) {
         requeue(ctx, t, STOP_REASON_PREEMPTED, !d.unstarted, NULL);
     } else if (d.oom) {

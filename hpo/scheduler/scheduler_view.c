@@ -52,6 +52,12 @@ char *scheduler_note(const struct scheduler *s)
     return sampler_note(s->sampler, &view);
 }
 
+char *scheduler_unused_stopper(const struct scheduler *s)
+{
+    struct trial_view view = sweep_state_view(&s->st);
+    return stopper_unused(s->stopper, &view);
+}
+
 int scheduler_best(const struct scheduler *s)
 {
     int best = -1;

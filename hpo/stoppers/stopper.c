@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 #include "common/json.h"
@@ -94,14 +95,14 @@ int stopper_rungs_read(struct stopper_rungs *r, const struct config_node *n, boo
     return err_hint(e, "eta: %g", standard);
 }
 
-int stopper_rungs_check_max(const struct stopper_rungs *r, const struct config_node *n,
-                            struct err *e)
+int stopper_rungs_check_first(const struct stopper_rungs *r, const struct config_node *n,
+                              double first, bool below, struct err *e)
 {
     struct config_node max = config_node_member(n, "max_iter");
-    return r->max_iter && r->max_iter < r->min_iter
-               ? config_node_error(&max, e, "'max_iter' must not be less than 'min_iter', %d",
-                                   r->min_iter)
-               : 0;
+    if (!r->max_iter || first < r->max_iter || (!below && first == r->max_iter))
+        return 0;
+    return config_node_error(&max, e, "'max_iter' must be %.15g or more: no rung lies within %d",
+                             below ? floor(first) + 1 : first, r->max_iter);
 }
 
 void stopper_rungs_json(const struct stopper_rungs *r, json_t *to)
@@ -140,6 +141,29 @@ enum stopper_verdict stopper_judge(struct stopper *s, bool maximize, const struc
         return STOPPER_CONTINUE;
     struct trial_view these = compared(s, view, &kept);
     return s->ops->judge(s, maximize, &these, t);
+}
+
+char *stopper_unused(const struct stopper *s, const struct trial_view *view)
+{
+    double furthest = -INFINITY;
+    int done = 0;
+    for (size_t i = 0; s && i < view->count; i++) {
+        const struct trial *t = view->trials[i];
+        done += t->state == TRIAL_DONE;
+        if (t->curve.count > 0)
+            furthest =
+                fmax(furthest, s->ops->reached ? s->ops->reached(t) : (double)t->curve.count);
+    }
+    if (!isfinite(furthest)) /* they have reported nothing */
+        return NULL;
+    if (furthest < s->first)
+        return xasprintf("early_terminate had no effect: no trial reached %s %.15g",
+                         s->ops->by_steps ? "step" : "report", ceil(s->first));
+    if (done < s->min_done)
+        return xasprintf("early_terminate had no effect: it needs %d trials that are done, and %d "
+                         "%s",
+                         s->min_done, done, done == 1 ? "is" : "are");
+    return NULL;
 }
 
 int stopper_resume(const struct stopper *s, bool maximize, const struct trial_view *view, bool last)

@@ -54,6 +54,10 @@ int stopper_max_step(const struct stopper *s);
 enum stopper_verdict stopper_judge(struct stopper *s, bool maximize, const struct trial_view *view,
                                    const struct trial *t);
 
+/* Returns why the stopper has compared none of the trials, or NULL if it has. `s` may be NULL. The
+ * caller frees the text. */
+char *stopper_unused(const struct stopper *s, const struct trial_view *view);
+
 /* Returns true if stopper_judge() remembers facts that depend on the order of the reports. When
  * reports are replayed, stopper_judge() must then be called for each of them. `s` may be NULL. */
 bool stopper_has_memory(const struct stopper *s);

@@ -63,7 +63,8 @@ static int read_keys(struct stopper *s, const struct config_node *n, struct err 
     if (a->ray && !a->rungs.min_iter)
         a->rungs.min_iter = 1; /* Ray's grace_period */
     s->max_iter = a->rungs.max_iter;
-    return stopper_rungs_check_max(&a->rungs, n, e);
+    s->first = fmax(a->rungs.min_iter, 1) * pow(a->rungs.eta, a->s);
+    return stopper_rungs_check_first(&a->rungs, n, s->first, false, e);
 }
 
 static void json(const struct stopper *s, json_t *to)
@@ -252,6 +253,7 @@ const struct stopper_ops stopper_asha = {
     .read = read_keys,
     .json = json,
     .judge = judge,
+    .reached = newest_step,
     .clear = clear,
     .by_steps = true,
     .has_memory = true,

@@ -41,7 +41,8 @@ static int read_keys(struct stopper *s, const struct config_node *n, struct err 
     if (!(c->keep > 0 && c->keep <= 1))
         return config_node_error(&at, e, "'keep' must be above 0 and at most 1");
     s->max_iter = c->rungs.max_iter;
-    return stopper_rungs_check_max(&c->rungs, n, e);
+    s->first = c->rungs.min_iter;
+    return stopper_rungs_check_first(&c->rungs, n, s->first, true, e);
 }
 
 static void json(const struct stopper *s, json_t *to)
@@ -206,5 +207,6 @@ const struct stopper_ops stopper_curve = {
     .json = json,
     .judge = judge,
     .resume = resume,
+    .reached = curve_forecast_end,
     .by_steps = true,
 };

@@ -33,7 +33,10 @@ static int read_keys(struct stopper *s, const struct config_node *n, struct err 
         return err_hint(e, h->rungs.max_iter ? "s: 2" : "min_iter: 3");
     }
     s->max_iter = h->rungs.max_iter;
-    return 0;
+    bool down = h->rungs.max_iter && h->s; /* as in stopper_hyperband_band() */
+    s->first =
+        down ? fmax(trunc(h->rungs.max_iter / pow(h->rungs.eta, h->s)), 1) : h->rungs.min_iter;
+    return stopper_rungs_check_first(&h->rungs, n, down ? h->rungs.eta : s->first, !down, e);
 }
 
 static void json(const struct stopper *s, json_t *to)

@@ -14,8 +14,8 @@ struct stopper_ops {  /* a row of the table in stopper.c */
     const char *help; /* one line, at most 60 characters */
     /* keys of `early_terminate` except `type`, NULL-terminated */
     const char *keys[STOPPER_KEYS_MAX + 1];
-    /* Reads these keys into s->config, which it allocates and free() frees, and sets s->max_iter.
-     * The caller has rejected unknown keys.
+    /* Reads these keys into s->config, which it allocates and free() frees, and sets s->max_iter
+     * and s->first. The caller has rejected unknown keys.
      *   -EINVAL  an invalid value; the message has the position in the file */
     int (*read)(struct stopper *s, const struct config_node *n, struct err *e);
     /* Adds all keys with their values to `to`, which already has the `type`. */
@@ -25,6 +25,9 @@ struct stopper_ops {  /* a row of the table in stopper.c */
                                   const struct trial *t);
     /* Implements stopper_resume(). NULL: the stopper never pauses a trial. */
     int (*resume)(const struct stopper *s, bool maximize, const struct trial_view *view, bool last);
+    /* How far a trial with a report has come, on the scale of s->first. NULL: its number of
+     * reports. */
+    double (*reached)(const struct trial *t);
     /* Frees what s->config points to. NULL: it contains no pointers. */
     void (*clear)(void *config);
     bool by_steps;   /* its rungs are steps, not numbers of reports */
@@ -36,6 +39,8 @@ struct stopper {
     void *config;                    /* the stopper's own settings */
     const struct outcomes *outcomes; /* borrowed; NULL: no constraints */
     int max_iter;                    /* as stopper_max_iter() */
+    double first;                    /* the least that a trial must reach to be compared */
+    int min_done;                    /* so many trials must be done before */
 };
 
 struct stopper_rungs { /* keys that have the same meaning for all stoppers with rungs */
@@ -49,9 +54,10 @@ struct stopper_rungs { /* keys that have the same meaning for all stoppers with 
  * be close to each other, since their number is limited otherwise. */
 int stopper_rungs_read(struct stopper_rungs *r, const struct config_node *n, bool close,
                        double standard, struct err *e);
-/* Checks that max_iter is not less than min_iter. */
-int stopper_rungs_check_max(const struct stopper_rungs *r, const struct config_node *n,
-                            struct err *e);
+/* Checks that the first rung is within max_iter, if that is given. `below`: max_iter itself is no
+ * rung. */
+int stopper_rungs_check_first(const struct stopper_rungs *r, const struct config_node *n,
+                              double first, bool below, struct err *e);
 void stopper_rungs_json(const struct stopper_rungs *r, json_t *to);
 
 /* For tests. hyperband: returns the highest band <= iterations, or 0 if there is none. */

@@ -22,7 +22,11 @@ static int read_keys(struct stopper *s, const struct config_node *n, struct err 
     *m = (struct median){.min_iter = 1, .min_trials = 5};
     if (config_node_int(&m->min_iter, n, "min_iter", 1, INT_MAX, e) < 0)
         return -EINVAL;
-    return config_node_int(&m->min_trials, n, "min_trials", 1, INT_MAX, e);
+    if (config_node_int(&m->min_trials, n, "min_trials", 1, INT_MAX, e) < 0)
+        return -EINVAL;
+    s->first = m->min_iter;
+    s->min_done = m->min_trials;
+    return 0;
 }
 
 static void json(const struct stopper *s, json_t *to)

@@ -7,6 +7,7 @@
 #include <pcre2.h>
 
 #include "common/json.h"
+#include "common/plural.h"
 
 enum {
     PATTERN_BYTES_MAX = 1024,
@@ -21,7 +22,8 @@ struct metric_parse {
     struct metric_pattern {
         char *name, *text;
         pcre2_code *code;
-        bool costly; /* a search has reached a limit */
+        bool costly;     /* a search has reached a limit */
+        int vain, found; /* lines that matched without a number, and with one */
     } * patterns;
     size_t count;
     pcre2_match_context *limits;
@@ -39,6 +41,19 @@ static int refused(const struct metric_pattern *p, int code, struct err *e)
                    strlen(p->text) > 40 ? "…" : "", p->name, reason);
 }
 
+/* Returns true if what is searched for a number, the first group or the whole match, can have no
+ * digit, nor "inf" or "nan", as in `loss`, `(loss) ` and ``. Patterns that are not plain are not
+ * looked into. */
+static bool has_no_number(const char *text)
+{
+    size_t open = strcspn(text, "\\[(");
+    bool group = text[open] == '(';
+    const char *start = group ? text + open + 1 : text;
+    AUTO(free) char *part = xstrndup(start, group ? strcspn(start, ")") : strlen(start));
+    return (group ? !strchr("?*", *start) : !text[open]) && !strpbrk(part, ".\\[(0123456789") &&
+           !strcasestr(part, "inf") && !strcasestr(part, "nan");
+}
+
 /* The line may contain any bytes: those that are not UTF-8 match nothing. Without PCRE2's compiler
  * to machine code, which ignores two of the limits: usual patterns take 0.1 to 0.7 µs per line. */
 static int compile(struct metric_pattern *p, struct err *e)
@@ -50,6 +65,11 @@ static int compile(struct metric_pattern *p, struct err *e)
     PCRE2_SIZE at = 0;
     p->code = pcre2_compile((PCRE2_SPTR)p->text, strlen(p->text), options, &code, &at, c);
     pcre2_compile_context_free(c);
+    if (p->code && has_no_number(p->text))
+        return err_set(e, -EINVAL,
+                       "pattern '%s' of '%s' can give no number; a group finds one: "
+                       "%s: *([-+.0-9eE]+)",
+                       p->text, p->name, p->name);
     return p->code ? 0 : refused(p, code, e);
 }
 
@@ -128,7 +148,10 @@ static json_t *find(struct metric_parse *m, struct metric_pattern *p, const char
     if (rc < 0)
         return NULL;
     pcre2_pattern_info(p->code, PCRE2_INFO_CAPTURECOUNT, &groups);
-    return number_at(line, pcre2_get_ovector_pointer(m->hits) + (groups > 0 ? 2 : 0), groups == 0);
+    json_t *number =
+        number_at(line, pcre2_get_ovector_pointer(m->hits) + (groups > 0 ? 2 : 0), groups == 0);
+    (*(number ? &p->found : &p->vain))++;
+    return number;
 }
 
 json_t *metric_parse_from_pattern(struct metric_parse *m, const char *line, size_t len,
@@ -143,4 +166,15 @@ json_t *metric_parse_from_pattern(struct metric_parse *m, const char *line, size
             json_object_set_new(report, m->patterns[i].name, value);
     }
     return report;
+}
+
+char *metric_parse_vain(const struct metric_parse *m)
+{
+    for (size_t i = 0; m && i < m->count; i++) {
+        const struct metric_pattern *p = &m->patterns[i];
+        if (p->vain > 0 && p->found == 0)
+            return xasprintf("the pattern of '%s' matched %d line%s and gave no number", p->name,
+                             p->vain, plural_s(p->vain));
+    }
+    return NULL;
 }

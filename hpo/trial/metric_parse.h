@@ -14,7 +14,8 @@ struct metric_parse;
 
 /* Compiles the patterns; the caller frees `*out`. `patterns` is {name of a metric: pattern, …}; it
  * may be NULL or empty.
- *   -EINVAL  a pattern is not a valid regular expression, or longer than 1,024 bytes */
+ *   -EINVAL  a pattern is not a valid regular expression, is longer than 1,024 bytes, or is so
+ *            plain that it can find no number */
 int metric_parse_new(struct metric_parse **out, const json_t *patterns, struct err *e);
 void metric_parse_free(struct metric_parse *m);
 AUTO_DEFINE(metric_parse, struct metric_parse *, metric_parse_free)
@@ -25,3 +26,7 @@ AUTO_DEFINE(metric_parse, struct metric_parse *, metric_parse_free)
  * for it. */
 json_t *metric_parse_from_pattern(struct metric_parse *m, const char *line, size_t len,
                                   struct err *e);
+
+/* Returns what to say of a pattern that has matched lines and never gave a number, or NULL. `m` may
+ * be NULL. The caller frees the text. */
+char *metric_parse_vain(const struct metric_parse *m);

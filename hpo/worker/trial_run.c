@@ -345,6 +345,9 @@ static void on_ended(void *arg, const struct job_end *end)
     json_t *result = run_result_json(end, preempted);
     if (runs && !preempted)
         blame_node(r, end, result);
+    AUTO(free) char *vain = metric_parse_vain(r->metric);
+    if (vain && end->status == 0 && !json_object_get(result, "error"))
+        json_object_set_new(result, "error", json_string(vain));
     if (!apply(r, r->agent ? TRIAL_RUN_EV_JOB_ENDED_AGENT_LEFT : TRIAL_RUN_EV_JOB_ENDED))
         json_decref(result); /* cannot be: a job ends once, while it runs */
     else if (r->state == TRIAL_RUN_DRAINING)

@@ -168,6 +168,20 @@ def test_names_that_are_not_utf8_are_refused_before_the_start(place):
     assert sorted(os.listdir(bad)) == ["s.py", "s.yaml"]
 
 
+def test_early_stopping_that_compared_nothing_is_told_at_the_end(place):
+    code = "for i in range(4):\n    print({'loss': 1})"
+    done = sweep(place, code, GRID + "early_terminate: {type: asha, min_iter: 10}\n")
+    assert "drover sweep: early_terminate had no effect: no trial reached step 10\n" in done.stderr, done.stderr
+
+
+def test_a_pattern_that_gives_no_number_is_told(place):
+    text = GRID.replace("{name: loss}", "{name: loss, pattern: '%s'}")
+    done = sweep(place, "print('loss: x')", text % "loss: (.*)")
+    assert "nothing was reported; the pattern of 'loss' matched 1 line and gave no number" in done.stdout, done.stderr
+    done = sweep(place, "print('loss: x')", text % "(loss) ", name="again")
+    assert done.returncode == 2 and "again.yaml:3:" in done.stderr and "can give no number" in done.stderr, done.stderr
+
+
 FLAG = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--amp', action='store_true')\nprint({'loss': int(p.parse_args().amp)})\n"
 HYDRA = """import sys
 if any(a.startswith("-") for a in sys.argv[1:]):

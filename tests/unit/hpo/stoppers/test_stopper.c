@@ -198,6 +198,39 @@ TEST(median_maximizes)
     CHECK(!stops(rule, true, h));
 }
 
+/* What stopper_unused() says; "": nothing. */
+static const char *unused(const char *rule)
+{
+    static char text[200];
+    AUTO(stopper) struct stopper *s = kit_stopper(rule);
+    struct trial_view view = {(const struct trial *const *)trials, (size_t)count};
+    AUTO(free) char *why = stopper_unused(s, &view);
+    snprintf(text, sizeof text, "%s", why ? why : "");
+    return text;
+}
+
+TEST(a_stopper_that_compared_no_trial_says_why)
+{
+    CHECK_STR(unused("{'type':'median','min_iter':10}"), ""); /* nothing was reported */
+    for (int i = 0; i < 6; i++)
+        ADD(true, 4, 3, 2, 1);
+#define NO_EFFECT "early_terminate had no effect: "
+    CHECK_STR(unused("{'type':'median','min_iter':10}"), NO_EFFECT "no trial reached report 10");
+    CHECK_STR(unused(HYPERBAND "'min_iter':10}"), NO_EFFECT "no trial reached report 10");
+    CHECK_STR(unused(HYPERBAND "'max_iter':100,'s':2,'eta':3}"),
+              NO_EFFECT "no trial reached report 11");
+    CHECK_STR(unused("{'type':'asha','min_iter':10}"), NO_EFFECT "no trial reached step 10");
+    CHECK_STR(unused("{'type':'asha','like':'ray','s':3}"), NO_EFFECT "no trial reached step 64");
+    CHECK_STR(unused("{'type':'curve','min_iter':10}"), NO_EFFECT "no trial reached step 10");
+    CHECK_STR(unused("{'type':'median','min_trials':100}"),
+              NO_EFFECT "it needs 100 trials that are done, and 6 are");
+    CHECK_STR(unused("{'type':'median','min_iter':4}"), "");
+    CHECK_STR(unused(HYPERBAND "'max_iter':15,'s':2,'eta':2}"), ""); /* its bands are 3 and 7 */
+    CHECK_STR(unused("{'type':'asha','min_iter':4}"), "");
+    CHECK_STR(unused("{'type':'curve','min_iter':4}"), "");
+    CHECK(stopper_unused(NULL, &(struct trial_view){0}) == NULL);
+}
+
 /* ---- asha ----------------------------------------------------------------------------------- */
 
 TEST(asha_stops_what_is_not_finite_where_a_rung_is_reached)

@@ -43,7 +43,7 @@ TEST(a_pattern_finds_the_value)
     CHECK_STR(found("acc=(.*)", "acc=-inf"), "{\"acc\":\"-inf\"}");
     CHECK_STR(found("acc=(.*)", "acc=soon"), "none");
     CHECK_STR(found("acc=(.*)", "loss=1"), "none");
-    CHECK_STR(found("(x)|acc", "acc"), "none");
+    CHECK_STR(found("(x.)|acc", "acc"), "none");
     CHECK_STR(found(NULL, "acc=1"), "none");
 }
 
@@ -80,7 +80,7 @@ TEST(a_pattern_means_what_it_means_in_python)
     CHECK_STR(found("(?P<value>[\\d.]+) %", "acc 71.5 %"), "{\"acc\":71.5}");
     CHECK_STR(found("(?i)ACC\\b\\D*([\\d.]+)", "Acc: 0.5"), "{\"acc\":0.5}");
     CHECK_STR(found("(?<!train )acc=(\\d+)", "train acc=1 acc=2"), "{\"acc\":2.0}");
-    CHECK_STR(found("(a|ab)c? ([0-9]+)|x=([0-9]+)", "abc 1"), "none");
+    CHECK_STR(found("(a.|ab)c? ([0-9]+)|x=([0-9]+)", "abc 1"), "none");
     CHECK_STR(found("(['\"])acc\\1", "'acc': 5"), "none");
     CHECK_STR(found("[äö]=(\\d)", "ö=3"), "{\"acc\":3.0}");
 }
@@ -109,6 +109,33 @@ static const char *refusal(const char *pattern)
     return e.text;
 }
 
+TEST(a_pattern_that_can_give_no_number_is_refused)
+{
+    static const char *const refused[] = {"",  "^$", "acc", "(acc) ", "acc: *", "^(acc)=([0-9]+)",
+                                          "()"};
+    static const char *const accepted[] = {"(nan|Inf)",       "acc: (?=x)",   "acc.",
+                                           "acc=1",           "(?:acc) (.*)", "[(]acc (\\d)",
+                                           "\\(acc\\) (\\d)", "(?i)acc=(\\d)"};
+    for (size_t i = 0; i < COUNT_OF(refused); i++)
+        CHECK_HAS(refusal(refused[i]),
+                  "can give no number; a group finds one: acc: *([-+.0-9eE]+)");
+    for (size_t i = 0; i < COUNT_OF(accepted); i++)
+        CHECK_STR(refusal(accepted[i]), "");
+}
+
+TEST(a_pattern_that_gave_no_number_is_told)
+{
+    AUTO(json) json_t *patterns = json_pack("{s:s}", "acc", "acc=(.*)");
+    AUTO(metric_parse) struct metric_parse *m = NULL;
+    CHECK_INT(metric_parse_new(&m, patterns, NULL), 0);
+    CHECK(metric_parse_vain(NULL) == NULL && metric_parse_vain(m) == NULL);
+    CHECK_STR(said(metric_parse_from_pattern(m, "acc=soon", 8, NULL)), "none");
+    AUTO(free) char *vain = metric_parse_vain(m);
+    CHECK_STR(vain, "the pattern of 'acc' matched 1 line and gave no number");
+    CHECK_STR(said(metric_parse_from_pattern(m, "acc=3", 5, NULL)), "{\"acc\":3.0}");
+    CHECK(metric_parse_vain(m) == NULL);
+}
+
 TEST(a_pattern_that_is_too_large_is_refused)
 {
     AUTO(free) char *deep = xcalloc(1002, 1), *longer = xasprintf("%01025d", 0);
@@ -124,9 +151,9 @@ TEST(a_pattern_that_is_too_large_is_refused)
 /* A search that takes too many steps ends, is said once, and has no value. */
 TEST(a_search_has_limits)
 {
-    static const char *const costly[] = {"(a|aa)+$",          "(a+)+$",
-                                         "(a*)*b(c)",         "(?:a|a)*?[^a]x",
-                                         "(a|b)*a(a|b){47}c", "(?:(?=(a+))a*)*b\\1",
+    static const char *const costly[] = {"(a|aa|0)+$",          "(a+|0)+$",
+                                         "(a*|0)*b(c)",         "(?:a|a)*?[^a]x",
+                                         "(a|b|0)*a(a|b){47}c", "(?:(?=(a+))a*)*b\\1",
                                          "(a(?1)?a?)*b"};
     AUTO(free) char *line = xcalloc(1024, 1);
     int said_once = 0;
