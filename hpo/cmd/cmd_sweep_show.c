@@ -264,7 +264,7 @@ static int show_trial(const struct sweep_reader *v, const char *word, bool json,
     const struct run_message_opts m = {v->spec, v->dir->name, v->dir->path, "."};
     int node = v->columns->trials[trial].node;
     sweep_print_trial(&b, v->columns, v->spec, trial);
-    if (sweep_print_trial_command(&command, &m, v->columns, trial, NULL) == 0)
+    if (sweep_print_trial_command(&command, &m, v->columns, trial, SWEEP_PRINT_TO_PASTE, NULL) == 0)
         strbuf_printf(&b, "command\n  %s\n", strbuf_str(&command));
     if (dir)
         sweep_output_print(&b, dir, text_table_at(&v->columns->texts, node), OUTPUT_LINES);
@@ -343,7 +343,7 @@ static int run_best(char **words, void *into, struct err *e)
     const struct run_message_opts m = {v->spec, v->dir->name, v->dir->path, "."};
     AUTO(strbuf) struct strbuf b = {0};
     if (o->command || o->json)
-        rc = sweep_print_trial_command(&b, &m, v->columns, (size_t)best, e);
+        rc = sweep_print_trial_command(&b, &m, v->columns, (size_t)best, SWEEP_PRINT_TO_PASTE, e);
     else
         sweep_print_best(&b, &m, v->columns, (size_t)best);
     if (rc < 0)

@@ -9,6 +9,7 @@
 #include "common/number_format.h"
 #include "common/own_process.h"
 #include "common/plural.h"
+#include "common/redact.h"
 #include "common/utf8.h"
 #include "hpo/coordinator/progress_text.h"
 #include "hpo/reader/json_scan.h"
@@ -68,17 +69,22 @@ void sweep_print_command(struct strbuf *out, const struct run_message_opts *m, c
 }
 
 int sweep_print_trial_command(struct strbuf *out, const struct run_message_opts *m,
-                              const struct sweep_columns *c, size_t trial, struct err *e)
+                              const struct sweep_columns *c, size_t trial,
+                              enum sweep_print_for reader, struct err *e)
 {
-    AUTO(json) json_t *params = sweep_columns_params_json(c, trial);
-    AUTO(strv) char **argv = NULL;
+    bool hides = reader == SWEEP_PRINT_FOR_OTHERS;
+    json_t *all = sweep_columns_params_json(c, trial);
+    AUTO(json) json_t *params = hides ? redact_json(NULL, all) : all;
+    AUTO(strv) char **argv = NULL, **shown = NULL;
     AUTO(free) char *root = trial_dir_path(m->dir, (int)trial);
     int64_t lease = c->trials[trial].lease;
     AUTO(free) char *dir = lease > 0 ? xasprintf("%s/%lld", root, (long long)lease) : NULL;
     int rc = run_message_argv(&argv, m, (int)trial, params, e);
-    if (rc == 0)
-        sweep_print_command(out, m, dir, argv);
-    return rc;
+    if (rc < 0)
+        return rc;
+    shown = hides ? redact_argv(argv) : NULL;
+    sweep_print_command(out, m, dir, hides ? shown : argv);
+    return 0;
 }
 
 void sweep_print_best(struct strbuf *out, const struct run_message_opts *m,
@@ -90,7 +96,7 @@ void sweep_print_best(struct strbuf *out, const struct run_message_opts *m,
     strbuf_printf(out, "best: trial %zu, %s %.6g: ", best, metric ? metric : "value",
                   sweep_columns_score(c, best));
     progress_text_params(out, params, NULL);
-    if (sweep_print_trial_command(&command, m, c, best, NULL) == 0)
+    if (sweep_print_trial_command(&command, m, c, best, SWEEP_PRINT_TO_PASTE, NULL) == 0)
         strbuf_printf(out, "\n  %s", strbuf_str(&command));
     strbuf_putc(out, '\n');
 }

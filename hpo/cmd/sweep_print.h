@@ -15,9 +15,13 @@
 void sweep_print_command(struct strbuf *out, const struct run_message_opts *m, const char *dir,
                          char *const *argv);
 
+/* Who reads a command: the user, who pastes it, or others, for whom secrets are "***". */
+enum sweep_print_for { SWEEP_PRINT_TO_PASTE, SWEEP_PRINT_FOR_OTHERS };
+
 /* The same for a trial of `m->spec`. Errors as run_message_argv(). */
 int sweep_print_trial_command(struct strbuf *out, const struct run_message_opts *m,
-                              const struct sweep_columns *c, size_t trial, struct err *e);
+                              const struct sweep_columns *c, size_t trial,
+                              enum sweep_print_for reader, struct err *e);
 /* Appends the best trial with its value and its parameters, and its command on a second line. */
 void sweep_print_best(struct strbuf *out, const struct run_message_opts *m,
                       const struct sweep_columns *c, size_t best);

@@ -6,7 +6,6 @@
 #include "common/mem.h"
 #include "common/number_format.h"
 #include "common/plural.h"
-#include "common/redact.h"
 #include "common/utf8.h"
 #include "hpo/scheduler/worker_health.h"
 #include "hpo/spec/spec.h"
@@ -501,10 +500,9 @@ void progress_text_importance(struct strbuf *out, const json_t *importance)
 
 void progress_text_shell(struct strbuf *out, char *const *argv)
 {
-    AUTO(strv) char **shown = redact_argv(argv);
-    for (size_t i = 0; shown && shown[i]; i++) {
+    for (size_t i = 0; argv && argv[i]; i++) {
         if (i > 0)
             strbuf_putc(out, ' ');
-        utf8_add_shell_word(out, shown[i]);
+        utf8_add_shell_word(out, argv[i]);
     }
 }

@@ -157,9 +157,10 @@ static bool same_value(struct columns_value a, struct columns_value b)
     return a.kind == b.kind && (a.kind == COLUMNS_JSON ? a.json == b.json : a.number == b.number);
 }
 
-static void add_value(struct strbuf *out, const struct sweep_columns *c, struct columns_value v)
+static void add_value(struct strbuf *out, const struct sweep_columns *c, size_t param, int trial)
 {
-    AUTO(json) json_t *value = sweep_columns_value_json(c, v);
+    struct columns_value v = sweep_columns_value(c, param, (size_t)trial);
+    AUTO(json) json_t *value = redact_json(c->params[param].name, sweep_columns_value_json(c, v));
     AUTO(free) char *text = value && !json_is_string(value) ? json_line(value) : NULL;
     strbuf_puts(out, text ? text : value ? json_string_value(value) : "?");
 }
@@ -190,7 +191,7 @@ static void add_best_range(struct strbuf *out, const struct sweep_columns *c, si
         return;
     }
     strbuf_printf(out, ": %zu of the %zu best trials have ", with, top);
-    add_value(out, c, sweep_columns_value(c, param, (size_t)order[most]));
+    add_value(out, c, param, order[most]);
 }
 
 static char *decides_sentence(const struct sweep_columns *c, const json_t *importance,
@@ -212,7 +213,7 @@ static char *decides_sentence(const struct sweep_columns *c, const json_t *impor
     if (better)
         strbuf_printf(&b, ", %s is better", better);
     for (size_t i = 0; i < c->param_count; i++)
-        if (strcmp(c->params[i].name, first) == 0 && !redact_is_secret_name(first, strlen(first)))
+        if (strcmp(c->params[i].name, first) == 0)
             add_best_range(&b, c, i, order, n);
     strbuf_putc(&b, '.');
     return strbuf_take(&b);
@@ -248,12 +249,11 @@ static bool add_region(struct strbuf *out, const struct sweep_columns *c, size_t
     double limit = few * good;
     bool same = all_equal && equal <= limit, up = isfinite(lo) && above <= limit;
     int others = same ? equal : up ? above : below;
-    if (good == 0 || redact_is_secret_name(name, strlen(name)) ||
-        !(same || up || (isfinite(hi) && below <= limit)))
+    if (good == 0 || !(same || up || (isfinite(hi) && below <= limit)))
         return false;
     strbuf_printf(out, ", all with %s ", name);
     if (same)
-        add_value(out, c, of);
+        add_value(out, c, param, first);
     else
         strbuf_printf(out, "%s %.3g", up ? ">=" : "<=", up ? lo : hi);
     strbuf_printf(out, ", where %d other%s ended well", others, plural_s(others));

@@ -77,10 +77,7 @@ static void put_environment(struct strbuf *b)
         size_t len = strcspn(*v, "=");
         strbuf_add(b, *v, len);
         strbuf_puts(b, "=");
-        if (redact_is_secret_name(*v, len))
-            strbuf_puts(b, "***");
-        else if ((*v)[len])
-            redact_text(b, *v + len + 1);
+        redact_value(b, *v, len, (*v)[len] ? *v + len + 1 : "");
         strbuf_puts(b, "\n");
     }
 }

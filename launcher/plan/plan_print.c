@@ -15,10 +15,7 @@ static char *shown_value(const char *entry, size_t *len)
 {
     struct strbuf b = {0};
     *len = strcspn(entry, "=");
-    if (redact_is_secret_name(entry, *len))
-        strbuf_puts(&b, "***");
-    else
-        redact_text(&b, entry[*len] ? entry + *len + 1 : "");
+    redact_value(&b, entry, *len, entry[*len] ? entry + *len + 1 : "");
     return strbuf_take(&b);
 }
 

@@ -340,5 +340,5 @@ void serve_columns_body(struct strbuf *out, struct serve_columns *s, int64_t sin
     json_object_set_new(head, "params", params);
     json_object_set_new(head, "metrics", metrics);
     json_object_set_new(head, "texts", p.texts);
-    serve_pack_finish(out, &p.pack, head);
+    serve_pack_finish(out, &p.pack, redact_json(NULL, head));
 }

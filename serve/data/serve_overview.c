@@ -23,7 +23,7 @@ static json_t *command_json(const struct sweep_reader *v, size_t trial)
 {
     AUTO(strbuf) struct strbuf b = {0};
     const struct run_message_opts m = {v->spec, v->dir->name, v->dir->path, "."};
-    return sweep_print_trial_command(&b, &m, v->columns, trial, NULL) == 0
+    return sweep_print_trial_command(&b, &m, v->columns, trial, SWEEP_PRINT_FOR_OTHERS, NULL) == 0
                ? json_text(strbuf_str(&b))
                : json_null();
 }
@@ -35,8 +35,8 @@ static json_t *best_json(const struct sweep_reader *v)
         return json_null();
     return json_pack("{s:i,s:f,s:o,s:o}", "id", best, "value",
                      sweep_columns_score(v->columns, (size_t)best), "params",
-                     redact_json(NULL, sweep_columns_params_json(v->columns, (size_t)best)),
-                     "command", command_json(v, (size_t)best));
+                     sweep_columns_params_json(v->columns, (size_t)best), "command",
+                     command_json(v, (size_t)best));
 }
 
 static json_t *counts_json(const struct sweep_reader *v)
@@ -98,7 +98,7 @@ json_t *serve_overview_json(struct serve_sweep *s)
     sweep_reader_set_status(v, o);
     json_object_set_new(o, "value", json_string(spec->value_last ? "last" : "best"));
     json_object_set_new(o, "best", best_json(v));
-    json_object_set_new(o, "importance", importance_json(s));
+    json_t *importance = importance_json(s);
     json_object_set_new(o, "insight", insight_json(s));
     json_object_set_new(o, "workers", sweep_reader_workers(v));
     json_object_set_new(o, "resources",
@@ -107,9 +107,7 @@ json_t *serve_overview_json(struct serve_sweep *s)
                                   spec->need.cpus));
     json_object_set(o, "early_terminate",
                     spec->early_terminate ? spec->early_terminate : json_null());
-    json_object_set_new(o, "constraints",
-                        spec->constraints ? redact_json(NULL, json_incref(spec->constraints))
-                                          : json_null());
+    json_object_set(o, "constraints", spec->constraints ? spec->constraints : json_null());
     json_t *outcomes = spec_outcomes_json(&spec->outcomes);
     json_object_set_new(o, "outcome_constraints", outcomes ? outcomes : json_null());
     AUTO(free) char *file = serve_sweep_file(v->dir->file);
@@ -121,6 +119,8 @@ json_t *serve_overview_json(struct serve_sweep *s)
     json_object_set_new(o, "seq", json_integer(v->columns->seq));
     json_object_set_new(o, "epoch", json_integer(s->epoch));
     json_object_set_new(o, "now_ms", json_integer(clock_ms_of(CLOCK_REALTIME)));
+    o = redact_json(NULL, o);
+    json_object_set_new(o, "importance", importance); /* it has no values of parameters */
     return o;
 }
 
@@ -135,10 +135,9 @@ void serve_overview_columns(struct strbuf *out, struct serve_sweep *s, int64_t s
                   "metric", v->spec->metrics[0].name, "maximize", v->spec->metrics[0].maximize,
                   "states", states, "objectives", objectives_json(v->spec));
     if (v->spec->when)
-        json_object_set_new(head, "when", redact_json(NULL, json_incref(v->spec->when)));
+        json_object_set(head, "when", v->spec->when);
     if (v->spec->constraints)
-        json_object_set_new(head, "constraints",
-                            redact_json(NULL, json_incref(v->spec->constraints)));
+        json_object_set(head, "constraints", v->spec->constraints);
     serve_columns_body(out, s->columns, since, head);
 }
 
@@ -172,11 +171,10 @@ json_t *serve_overview_trial(const struct serve_sweep *s, int trial, struct err 
         return NULL;
     AUTO(free) char *dir = sweep_output_dir(s->reader, (size_t)trial);
     json_t *o = sweep_print_trial_json(s->reader->columns, (size_t)trial);
-    json_object_set_new(o, "params", redact_json(NULL, json_incref(json_object_get(o, "params"))));
     json_object_set_new(o, "output", dir ? json_text(dir) : json_null());
     json_object_set_new(o, "command", command_json(s->reader, (size_t)trial));
     json_object_set_new(o, "files", files_json(dir));
-    return o;
+    return redact_json(NULL, o);
 }
 
 int serve_overview_log(struct strbuf *out, off_t *size, const struct serve_sweep *s, int trial,

@@ -24,9 +24,11 @@ static void add_scalars(char ***secrets, const json_t *value)
     } else if (json_is_array(value)) {
         json_array_foreach (value, i, item)
             add_scalars(secrets, item);
-    } else if (json_is_string(value) ? json_string_length(value) > 0 : json_is_number(value)) {
-        strv_push(secrets,
-                  json_is_string(value) ? xstrdup(json_string_value(value)) : json_line(value));
+    } else if (json_is_string(value)) {
+        AUTO(strbuf) struct strbuf shown = {0};
+        redact_value(&shown, "secret", strlen("secret"), json_string_value(value));
+        if (strcmp(strbuf_str(&shown), json_string_value(value)) != 0)
+            strv_push(secrets, xstrdup(json_string_value(value)));
     }
 }
 

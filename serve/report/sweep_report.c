@@ -96,13 +96,11 @@ static char *param_text(const struct sweep_columns *c, size_t param, size_t tria
 {
     const char *name = c->params[param].name;
     struct columns_value v = sweep_columns_value(c, param, trial);
-    if (v.kind != COLUMNS_ABSENT && redact_is_secret_name(name, strlen(name)))
-        return xstrdup("***");
     if (v.kind == COLUMNS_ABSENT)
         return xstrdup("–");
     if (v.kind == COLUMNS_REAL && how == SHORT)
         return xasprintf("%.6g", v.number);
-    AUTO(json) json_t *value = redact_json(NULL, sweep_columns_value_json(c, v));
+    AUTO(json) json_t *value = redact_json(name, sweep_columns_value_json(c, v));
     return value ? value_text(value) : xstrdup(text_table_at(&c->texts, v.json));
 }
 
@@ -110,7 +108,7 @@ static char *command_text(const struct facts *f, size_t trial)
 {
     struct strbuf b = {0};
     const struct run_message_opts m = {f->spec, f->v->dir->name, f->v->dir->path, "."};
-    if (sweep_print_trial_command(&b, &m, f->c, trial, NULL) == 0)
+    if (sweep_print_trial_command(&b, &m, f->c, trial, SWEEP_PRINT_FOR_OTHERS, NULL) == 0)
         return strbuf_take(&b);
     strbuf_free(&b);
     return NULL;
@@ -119,15 +117,14 @@ static char *command_text(const struct facts *f, size_t trial)
 /* ---- the question --------------------------------------------------------------------------- */
 
 /* "min 0.001, max 1.0" */
-static char *bounds_text(const char *name, const json_t *distribution)
+static char *bounds_text(const char *name, json_t *distribution)
 {
     struct strbuf b = {0};
     const char *key;
     json_t *v, *item;
     size_t i;
-    if (redact_is_secret_name(name, strlen(name)))
-        return xstrdup("***");
-    json_object_foreach ((json_t *)distribution, key, v) {
+    AUTO(json) json_t *shown = redact_json(name, json_incref(distribution));
+    json_object_foreach (shown, key, v) {
         if (strcmp(key, "distribution") == 0)
             continue;
         strbuf_printf(&b, "%s%s ", b.len ? ", " : "", key);

