@@ -2,9 +2,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "common/durable.h"
+#include "common/file.h"
 #include "common/json.h"
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/cmd/sweep_print.h"
@@ -42,27 +41,20 @@ static int write_csv(FILE *out, const struct sweep_columns *c)
     return fflush(out) == 0 && !ferror(out) ? 0 : -EIO;
 }
 
-/* Writes a file next to `path` and renames it, so that `path` is never half a file. */
+/* Writes what `write` prints to a file, which has its old content or all of the new one. */
 static int write_text(const char *path, int (*write)(FILE *, const struct sweep_columns *),
                       const struct sweep_columns *c, struct err *e)
 {
     if (strcmp(path, "-") == 0)
         return write(stdout, c) == 0 ? 0 : err_set(e, -EIO, "stdout: cannot be written");
-    AUTO(free) char *tmp = xasprintf("%s.tmp", path);
-    FILE *f = fopen(tmp, "we");
-    if (!f)
-        return err_set(e, -errno, "%s: %s", path, strerror(errno));
-    int rc = write(f, c);
-    if (rc == 0 && fsync(fileno(f)) < 0)
+    AUTO(free) char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+    int rc = f ? write(f, c) : -errno;
+    if (f && fclose(f) != 0 && rc == 0)
         rc = -errno;
-    if (fclose(f) != 0 && rc == 0)
-        rc = -errno;
-    if (rc == 0)
-        rc = durable_rename(tmp, path);
-    if (rc == 0)
-        return 0;
-    (void)unlink(tmp); /* the message has the failure that matters */
-    return err_set(e, rc, "%s: %s", path, strerror(-rc));
+    rc = rc == 0 ? file_replace_durably(path, text, len, 0) : rc;
+    return rc == 0 ? 0 : err_set(e, -EIO, "%s: %s", path, strerror(-rc));
 }
 
 struct input {

@@ -598,3 +598,20 @@ with drover.Study(space, seed=Int64(3), budget=Int64(9)) as study:
         unknown = str(error)
     print(json.dumps([ids, elsewhere, told == trial["id"], study.best()["id"] == told, "ended" in again, "not a value" in unknown]))
 """) == [[0, 1], 2, True, True, True, True]
+
+
+@pytest.mark.parametrize("form", ["--csv", "--jsonl"])
+def test_an_export_to_a_pipe_or_a_device_leaves_it_and_no_other_file_is_lost(place, tmp_path, form):
+    fifo, kept = tmp_path / "pipe", tmp_path / "pipe.tmp"
+    os.mkfifo(fifo)
+    kept.write_text("mine")
+    with subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE, text=True) as reader:
+        drover(place, "export", "s", form, str(fifo))
+        read = reader.communicate(timeout=60)[0]
+    assert read == drover(place, "export", "s", form, "-") and fifo.is_fifo() and kept.read_text() == "mine"
+    file = tmp_path / "kept.csv"
+    file.write_text("old")
+    drover(place, "export", "s", form, str(file))
+    assert file.read_text() == read and sorted(p.name for p in tmp_path.iterdir()) == ["kept.csv", "pipe", "pipe.tmp"]
+    missing = tmp_path / "none" / "x"
+    assert f"{missing}: No such file or directory" in drover(place, "export", "s", form, str(missing), status=1)
