@@ -5,6 +5,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
 import textwrap
 import uuid
 from pathlib import Path
@@ -130,6 +131,13 @@ class Place:
 
     def nothing_runs(self, limit_s=10):
         wait_until(lambda: not self.alive(), lambda: f"the end of {[describe(p) for p in self.alive()]}", limit_s)
+
+    def python(self, code):
+        """What a program prints, as JSON, that imports drover."""
+        done = subprocess.run([sys.executable, "-c", "import drover, json\n" + code], cwd=self.path, text=True, capture_output=True,
+                              env=dict(self.env, PYTHONPATH=str(DROVER.parents[1] / "share/drover")), timeout=60)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
 
     def clean_up(self):
         for p in self.started:
