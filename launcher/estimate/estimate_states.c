@@ -202,7 +202,7 @@ static void set_gradients(struct estimate *s, const struct widths *w, struct cou
     char both[32], share[48] = "";
     estimate_range_text(both, sizeof both, g, fmax(g, c));
     if (c > 0)
-        snprintf(share, sizeof share, " + %g %s / N", c, p);
+        snprintf(share, sizeof share, " + %g %s / N, at most %g %s", c, p, c, p);
     if (o->offload && o->zero >= 2)
         estimate_set_part(s, ESTIMATE_GRADIENTS, (struct estimate_range){0, 0, 0},
                           "0: in host memory");

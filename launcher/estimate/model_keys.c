@@ -111,6 +111,8 @@ static const struct key keys[] = {
     KEY("moe_topk", experts_per_token),
     KEY("moe_k", experts_per_token),
     KEY("top_k_experts", experts_per_token),
+    KEY("experts_per_token", experts_per_token),
+    KEY("num_selected_experts", experts_per_token),
     KEY("moe_intermediate_size", expert_width),
     KEY("expert_ffn_hidden_size", expert_width),
     KEY("shared_expert_intermediate_size", shared_width),
