@@ -45,11 +45,7 @@ static int set_optimizer(void *into, char *const *values, struct err *e)
 static int set_recompute(void *into, char *const *values, struct err *e)
 {
     struct estimate_options *o = into;
-    o->job.recompute = strcmp(values[0], "block") == 0;
-    o->job.selective = strcmp(values[0], "selective") == 0;
-    if (!o->job.recompute && !o->job.selective && strcmp(values[0], "none") != 0)
-        return err_set(e, -EINVAL, "'%s' is not none, selective or block", values[0]);
-    return 0;
+    return estimate_recompute_parse(&o->job, values[0], e);
 }
 
 /* The later one of --flash and --no-flash counts, as with every other option. */
@@ -533,7 +529,9 @@ static int estimate(const struct estimate_options *o, struct err *e)
     if (rc < 0)
         return rc;
     AUTO(strv)
-    char **advice = count ? estimate_advice(&s, gpus[smallest(gpus, count)].usable_bytes) : NULL;
+    char **advice = count ? estimate_advice(&s, gpus[smallest(gpus, count)].usable_bytes,
+                                            &(struct estimate_advice){0})
+                          : NULL;
     if (!o->json) {
         print_text(o, &s, gpus, count, advice);
         return 0;

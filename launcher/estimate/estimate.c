@@ -94,6 +94,17 @@ int estimate_loss_parse(enum estimate_loss *out, const char *text, struct err *e
     return i < 0 ? i : 0;
 }
 
+int estimate_recompute_parse(struct estimate_opts *o, const char *text, struct err *e)
+{
+    static const char *const words[] = {"none", "selective", "block"};
+    int i = find(words, COUNT_OF(words), "recompute", text, e);
+    if (i < 0)
+        return i;
+    o->selective = i == 1;
+    o->recompute = i == 2;
+    return 0;
+}
+
 const char *estimate_loss_name(enum estimate_loss l)
 {
     return losses[l];

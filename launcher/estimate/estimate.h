@@ -90,12 +90,14 @@ enum { ESTIMATE_SEQ_MAX = 2048, ESTIMATE_FORMULA_MAX = 192 };
 /* Returns options without a model: batch 1, bf16, adamw, one rank, no parallelism. */
 struct estimate_opts estimate_opts_default(void);
 
-/* Read the words of --precision and --loss. -EINVAL with the nearest word as the hint */
+/* Read the words of --precision, --loss and --recompute. -EINVAL with the nearest word as the hint
+ */
 int estimate_precision_parse(enum estimate_precision *out, const char *text, struct err *e);
 const char *estimate_precision_name(enum estimate_precision p);
 const char *estimate_optimizer_name(enum estimate_optimizer o);
 int estimate_loss_parse(enum estimate_loss *out, const char *text, struct err *e);
 const char *estimate_loss_name(enum estimate_loss l);
+int estimate_recompute_parse(struct estimate_opts *o, const char *text, struct err *e);
 
 /* Reads the word of --optimizer, also as Transformers' --optim has it ("paged_adamw_8bit"), into
  * `optimizer`, `paged` and `foreach`. -EINVAL as above */
@@ -197,7 +199,14 @@ enum estimate_verdict { ESTIMATE_FITS, ESTIMATE_CLOSE, ESTIMATE_DOES_NOT_FIT };
 enum estimate_verdict estimate_verdict(const struct estimate *s, uint64_t gpu_bytes);
 const char *estimate_verdict_text(enum estimate_verdict v); /* "fits", "close", "does not fit" */
 
+struct estimate_advice { /* how advice is written; zeroes: as options of drover estimate */
+    bool keys;           /* as keys of a job file, "{num_gpus: 2}" */
+    bool step_batch;     /* the file has the batch of all ranks together */
+    int ranks_max;       /* no advice has more ranks; 0: no limit */
+};
+
 /* Returns what would fit into `gpu_bytes`, as lines without newlines, in the order of their cost; a
  * strv, which the caller frees. If the job fits already, the line is the largest batch that does.
  * NULL: none. */
-char **estimate_advice(const struct estimate *s, uint64_t gpu_bytes);
+char **estimate_advice(const struct estimate *s, uint64_t gpu_bytes,
+                       const struct estimate_advice *form);

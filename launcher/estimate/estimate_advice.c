@@ -1,5 +1,6 @@
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/mem.h"
 #include "common/strbuf.h"
@@ -47,6 +48,7 @@ static bool apply(struct estimate_opts *o, const struct change *c)
 struct advice {
     const struct estimate *job; /* that does not fit; it may have been measured */
     uint64_t gpu_bytes;
+    const struct estimate_advice *form;
     char **lines;
 };
 
@@ -91,28 +93,46 @@ static int largest_batch(struct estimate_opts o, int max, const struct advice *a
     return low;
 }
 
-/* Writes the options by which `to` differs from `from`, as the user types them. */
-static void describe(struct strbuf *b, const struct estimate_opts *from,
-                     const struct estimate_opts *to)
+/* Appends an option with its value, or the key of a job file that means it. */
+static void put(struct strbuf *b, const struct advice *a, const char *option, const char *key,
+                const char *value)
 {
-    if (to->batch != from->batch)
-        strbuf_printf(b, " --batch %d", to->batch);
-    if (to->ranks != from->ranks)
-        strbuf_printf(b, " -np %d", to->ranks);
-    if (to->zero != from->zero)
-        strbuf_printf(b, " --zero %d", to->zero);
-    if (to->precision != from->precision)
-        strbuf_printf(b, " --precision %s", estimate_precision_name(to->precision));
-    if (to->full_attention != from->full_attention)
-        strbuf_puts(b, " --flash");
-    if (to->loss != from->loss)
-        strbuf_printf(b, " --loss %s", estimate_loss_name(to->loss));
-    if (to->recompute != from->recompute)
-        strbuf_puts(b, " --recompute block");
-    if (to->offload != from->offload)
-        strbuf_puts(b, " --offload");
-    if (to->offload_params != from->offload_params)
-        strbuf_puts(b, " --offload-params");
+    if (a->form->keys)
+        strbuf_printf(b, "%s%s: %s", b->len > 0 ? ", " : "{", key, value);
+    else
+        strbuf_printf(b, "%s%s", b->len > 0 ? " " : "", option);
+    if (!a->form->keys && strcmp(value, "true") != 0)
+        strbuf_printf(b, " %s", value);
+}
+
+/* Appends the changes of the job that lead to `to`, as the user types them. */
+static void describe(struct strbuf *b, const struct advice *a, const struct estimate_opts *to)
+{
+    const struct estimate_opts *from = &a->job->o;
+    bool keys = a->form->keys, all = a->form->step_batch;
+    char batch[32], ranks[32], zero[32];
+    snprintf(batch, sizeof batch, "%lld", (long long)to->batch * (all ? to->ranks : 1));
+    snprintf(ranks, sizeof ranks, "%d", to->ranks);
+    snprintf(zero, sizeof zero, "%s%d", keys ? "zero" : "", to->zero);
+    const struct {
+        bool differs;
+        const char *option, *key, *value;
+    } rows[] = {
+        {to->batch != from->batch, "--batch", all ? "batch_size" : "batch_size_per_gpu", batch},
+        {to->ranks != from->ranks, "-np", "num_gpus", ranks},
+        {to->zero != from->zero, "--zero", "distributed_strategy", zero},
+        {to->precision != from->precision, "--precision", "precision",
+         estimate_precision_name(to->precision)},
+        {to->full_attention != from->full_attention, "--flash", "flash", "true"},
+        {to->loss != from->loss, "--loss", "loss", estimate_loss_name(to->loss)},
+        {to->recompute != from->recompute, "--recompute", "recompute", "block"},
+        {to->offload != from->offload, "--offload", "offload", "true"},
+        {to->offload_params != from->offload_params, "--offload-params", "offload_params", "true"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (rows[i].differs)
+            put(b, a, rows[i].option, rows[i].key, rows[i].value);
+    strbuf_puts(b, keys ? "}" : "");
 }
 
 /* Adds a line if the job fits with options `to`. */
@@ -122,13 +142,13 @@ static void add(struct advice *a, const struct estimate_opts *to, const char *co
     if (!fits(&s, to, a))
         return;
     AUTO(strbuf) struct strbuf b = {0};
-    describe(&b, &a->job->o, to);
+    describe(&b, a, to);
     strbuf_printf(&b, ": %.1f to %.1f GiB; %s", (double)s.low_bytes / ESTIMATE_GIB,
                   (double)s.high_bytes / ESTIMATE_GIB, cost);
     if (s.host_bytes > a->job->host_bytes)
         strbuf_printf(&b, ", %.1f GiB of host memory per rank",
                       (double)s.host_bytes / ESTIMATE_GIB);
-    strv_push(&a->lines, xstrdup(strbuf_str(&b) + 1));
+    strv_push(&a->lines, strbuf_take(&b));
 }
 
 static void add_batch(struct advice *a, struct estimate_opts n)
@@ -148,7 +168,7 @@ static void add_ranks(struct advice *a, const struct estimate_opts *o)
         for (int stage = o->zero > 1 ? o->zero : 1; stage <= 3; stage++) {
             struct estimate_opts n = *o;
             struct estimate s;
-            if (o->ranks > INT32_MAX / factor)
+            if (o->ranks > (a->form->ranks_max ? a->form->ranks_max : INT32_MAX) / factor)
                 return;
             n.ranks = o->ranks * factor;
             n.zero = stage;
@@ -194,9 +214,10 @@ static void add_together(struct advice *a)
     }
 }
 
-char **estimate_advice(const struct estimate *s, uint64_t gpu_bytes)
+char **estimate_advice(const struct estimate *s, uint64_t gpu_bytes,
+                       const struct estimate_advice *form)
 {
-    struct advice a = {s, gpu_bytes, NULL};
+    struct advice a = {s, gpu_bytes, form, NULL};
     if (estimate_verdict(s, gpu_bytes) == ESTIMATE_FITS) {
         struct estimate_opts n = s->o;
         n.batch = largest_batch(s->o, 1 << 20, &a);

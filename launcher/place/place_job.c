@@ -16,7 +16,7 @@ struct words {
     struct place_job job;
     char *type, *model_name, *config, *params, *precision, *optimizer, *strategy, *algorithm;
     char *gpus, *goal, *arrangement;
-    char *memory;
+    char *memory, *recompute, *loss;
     int sequence_length;
     bool mixed_precision, distributed;
     uint64_t given; /* a bit by row of `keys` */
@@ -50,8 +50,10 @@ static const struct key keys[] = {
     KEY(TASK, "batch_size_per_gpu", INT, job.batch_per_gpu),
     KEY(TASK, "precision", TEXT, precision),
     KEY(TASK, "optimizer", TEXT, optimizer),
-    KEY(TASK, "recompute", FLAG, job.model.recompute),
+    KEY(TASK, "recompute", TEXT, recompute),
+    KEY(TASK, "loss", TEXT, loss),
     KEY(TASK, "offload", FLAG, job.model.offload),
+    KEY(TASK, "offload_params", FLAG, job.model.offload_params),
     KEY(TASK, "memory", TEXT, memory),
     KEY(TASK, "distributed", FLAG, distributed),
     KEY(TASK, "num_gpus", TEXT, gpus),
@@ -308,7 +310,14 @@ static int set_model(struct words *w, struct err *e)
         return err_wrap(e, "precision");
     if (w->optimizer && estimate_optim_parse(&j->model, w->optimizer, e) < 0)
         return err_wrap(e, "optimizer");
-    return 0;
+    if (w->loss && estimate_loss_parse(&j->model.loss, w->loss, e) < 0)
+        return err_wrap(e, "loss");
+    /* A truth value is that of the blocks. */
+    const char *recompute = !w->recompute                        ? "none"
+                            : strcmp(w->recompute, "true") == 0  ? "block"
+                            : strcmp(w->recompute, "false") == 0 ? "none"
+                                                                 : w->recompute;
+    return estimate_recompute_parse(&j->model, recompute, e) < 0 ? err_wrap(e, "recompute") : 0;
 }
 
 /* ---- the file ------------------------------------------------------------------------------- */
@@ -337,8 +346,9 @@ int place_job_read(struct place_job **out, const char *path, struct err *e)
         err_wrap(e, "%s", path);
         rc = -EINVAL;
     }
-    char *texts[] = {w.type,     w.model_name, w.config, w.params, w.precision,   w.optimizer,
-                     w.strategy, w.algorithm,  w.gpus,   w.goal,   w.arrangement, w.memory};
+    char *texts[] = {w.type,        w.model_name, w.config,    w.params, w.precision,
+                     w.optimizer,   w.strategy,   w.algorithm, w.gpus,   w.goal,
+                     w.arrangement, w.memory,     w.recompute, w.loss};
     for (size_t i = 0; i < COUNT_OF(texts); i++)
         free(texts[i]);
     *j = w.job;

@@ -57,18 +57,6 @@ uint64_t place_select_usable(const struct place_job *j, uint64_t gpu_bytes)
     return (uint64_t)((double)gpu_bytes * j->memory_threshold);
 }
 
-int place_select_advise(const struct estimate *need, const struct place_job *j, uint64_t gpu_bytes,
-                        struct err *e)
-{
-    if (j->memory_bytes > 0 || !j->has_model)
-        return e->code;
-    AUTO(strv) char **lines = estimate_advice(need, place_select_usable(j, gpu_bytes));
-    AUTO(strbuf) struct strbuf b = {0};
-    for (char **l = lines; l && *l && b.len < 160; l++)
-        strbuf_printf(&b, "%s%s", b.len ? "; or " : "", *l);
-    return b.len ? err_hint(e, "%s", strbuf_str(&b)) : e->code;
-}
-
 /* ---- hard rules ----------------------------------------------------------------------------- */
 
 static bool is_any(const struct place_gpu *g, char *const *words)
@@ -396,6 +384,43 @@ static int try_count(struct search *s, int count, bool idle, struct err *e)
     for (int i = 0; i < c->count; i++)
         c->each[c->gpus[i]].selected = true;
     return 0;
+}
+
+/* ---- advice --------------------------------------------------------------------------------- */
+
+/* Returns how many GPUs, of the model of GPU `like` or of all, have at least its memory and break
+ * no rule but that they are too small. */
+static int count_as_large(const struct place_choice *c, const struct place_job *j,
+                          const struct place_gpu *gpus, int n, int like)
+{
+    int count = 0;
+    for (int i = 0; i < n; i++)
+        count += (c->each[i].rule < 0 || c->each[i].rule == PLACE_RULE_TOO_SMALL) &&
+                 (j->mixed_models || same_model(&gpus[like], &gpus[i])) &&
+                 place_gpu_memory(&gpus[i]) >= place_gpu_memory(&gpus[like]);
+    return count;
+}
+
+int place_select_advise(const struct place_choice *c, const struct place_job *j,
+                        const struct place_gpu *gpus, int n, struct err *e)
+{
+    uint64_t most = 0;
+    struct estimate_advice form = {.keys = true, .step_batch = j->batch > 0};
+    for (int i = 0; i < n && i < PLACE_GPUS_MAX; i++) {
+        int count = count_as_large(c, j, gpus, n < PLACE_GPUS_MAX ? n : PLACE_GPUS_MAX, i);
+        if (c->each[i].rule != PLACE_RULE_TOO_SMALL || count < c->need.o.ranks ||
+            place_gpu_memory(&gpus[i]) <= most)
+            continue;
+        most = place_gpu_memory(&gpus[i]);
+        form.ranks_max = count;
+    }
+    if (most == 0 || j->memory_bytes > 0 || !j->has_model)
+        return e->code;
+    AUTO(strv) char **lines = estimate_advice(&c->need, place_select_usable(j, most), &form);
+    AUTO(strbuf) struct strbuf b = {0};
+    for (char **l = lines; l && *l && b.len + strlen(*l) + 5 < sizeof e->hint; l++)
+        strbuf_printf(&b, "%s%s", b.len ? "; or " : "", *l);
+    return b.len ? err_hint(e, "%s", strbuf_str(&b)) : e->code;
 }
 
 /* ---- the choice ----------------------------------------------------------------------------- */

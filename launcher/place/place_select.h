@@ -74,6 +74,7 @@ int place_select_need(struct estimate *out, const struct place_job *j, int gpus,
 /* Returns the bytes of a GPU that the job may use. */
 uint64_t place_select_usable(const struct place_job *j, uint64_t gpu_bytes);
 
-/* Sets the hint to what would fit into a GPU with this memory. Returns e->code. */
-int place_select_advise(const struct estimate *need, const struct place_job *j, uint64_t gpu_bytes,
-                        struct err *e);
+/* Sets the hint to keys of the job file with which the job would fit on the largest of the idle
+ * GPUs of `c` that are enough for it. Returns e->code. */
+int place_select_advise(const struct place_choice *c, const struct place_job *j,
+                        const struct place_gpu *gpus, int n, struct err *e);

@@ -42,7 +42,6 @@ static int select_gpus(struct placement *p, bool waits, struct err *e)
     const struct place_inventory *in = &p->inventory;
     AUTO(free) struct place_choice *idle = xzalloc(sizeof *idle);
     struct err never = {0};
-    uint64_t most = 0;
     int rc = place_select(&p->choice, p->job, in->gpus, in->count, false, e);
     if (rc != -EBUSY)
         return rc;
@@ -54,12 +53,7 @@ static int select_gpus(struct placement *p, bool waits, struct err *e)
     p->choice = *idle; /* the verdicts that never change */
     *e = never;
     e->code = -ENOSPC;
-    for (int i = 0; i < in->count && i < PLACE_GPUS_MAX; i++)
-        if (idle->each[i].rule == PLACE_RULE_TOO_SMALL && most < place_gpu_memory(&in->gpus[i]))
-            most = place_gpu_memory(&in->gpus[i]);
-    if (most > 0)
-        (void)place_select_advise(&idle->need, p->job, most, e);
-    return -ENOSPC;
+    return place_select_advise(idle, p->job, in->gpus, in->count, e);
 }
 
 /* Locks the selected GPUs in the order of their UUIDs, so that of two placements that want the same

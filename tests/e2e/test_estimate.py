@@ -275,7 +275,7 @@ def test_the_rough_rule_says_that_it_is_one(estimate):
     (["--model", "gpt2", "--trainable", "1B"], "the model has 124439808"), (["--model", "gpt2", "--ep", 2, "-np", 2], "expert parallelism 2: 0 experts"),
     (["--model", "gpt2", "--lora", 8, "--lora-targets", "zz"], "'--lora-targets': unknown matrix 'zz'\n  try: q, k, v,"), (["zero.json"], "missing or 0"),
     (["--params", "7B", "--trainable", "x"], "'--trainable': 'x'"), (["--params", "7B", "--gpu", "0"], "neither a size"),
-    (["--model", "gpt2", "-np", 6, "--cp", 4], "tensor x pipeline x context"), (["--params", "7B", "--recompute", "all"], "'--recompute': 'all' is not none"),
+    (["--model", "gpt2", "-np", 6, "--cp", 4], "tensor x pipeline x context"), (["--params", "7B", "--recompute", "all"], "'--recompute': unknown recompute 'all'"),
     (["--params", "7B", "--step-in-backward", "--accumulate", 2], "2 micro-batches"), (["--params", "7B", "--offload-params"], "ZeRO stage 3"),
     (["--model", "bert-base", "--lora", 8, "--lora-targets", "gate"], "adapters on 'gate': the MLP of the model has no such matrix\n  try: of q, k, v, o, up, down"),
     (["--params", "7B", "-np", 6, "--tp", 4], "not a multiple"), (["--layers", 2, "--hidden", 8], "--heads is missing"),

@@ -168,6 +168,31 @@ def test_a_job_that_can_never_fit_is_refused_at_once_with_advice(machine):
     assert "the job needs up to" in m.place(job, "--dry-run").stdout
 
 
+@pytest.mark.parametrize("models, job, keys", [
+    (["a100", "3090"], "model_name: llama-2-7b, num_gpus: 1, precision: bf16, batch_size: 4", None),
+    (["a100"] * 4, "params: 2B, num_gpus: 1, precision: bf16", "num_gpus: 4"),
+    (["a100"] * 3, "params: 2B, num_gpus: 1, precision: bf16", "offload"),  # as many as the machine has
+    (["a100"] * 3, "model_name: llama-2-7b, num_gpus: auto, batch_size: 48", None),
+    (["a100"] * 3, "model_name: llama-3-8b, num_gpus: 3, batch_size: 12, distributed_strategy: zero3, precision: bf16",
+     "loss: fused, recompute: block"),
+    (["a100"] * 3, "model_name: llama-2-7b, num_gpus: 3", "offload_params: true"),
+    (["a100", "3090", "3090"], "params: 3B, num_gpus: 2, precision: bf16", "distributed_strategy"),
+    (["a100"], "model_name: bert-base, batch_size: 4096", "batch_size"),
+    (["3090"], "model_name: gpt2, batch_size_per_gpu: 64, sequence_length: 1024", "batch_size_per_gpu"),
+])
+def test_each_hint_is_one_for_the_job_file_and_true(machine, models, job, keys):
+    m = machine(*models)
+    done = m.place(m.job(f"{{{job}}}"), "--dry-run")
+    hints = re.findall(r"\{([^}]*)\}: [\d.]+ to [\d.]+ GiB", done.stderr)
+    assert done.returncode == 2 and hints, done.stderr
+    assert keys is None or any(keys in h for h in hints), hints
+    for hint in hints:
+        whole = dict(pair.split(": ") for pair in [*job.split(", "), *hint.split(", ")])
+        assert int(whole["num_gpus"] if whole.get("num_gpus", "auto") != "auto" else 1) <= len(models), hint
+        again = m.place(m.job("".join(f"{k}: {v}\n" for k, v in whole.items())), "--dry-run")
+        assert again.returncode == 0, (hint, again.stderr)
+
+
 def test_a_busy_gpu_is_waited_for_with_one_line_and_until_the_timeout(machine):
     m = machine("a100")
     m.use(0, os.getpid())

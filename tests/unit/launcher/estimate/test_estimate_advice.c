@@ -27,7 +27,7 @@ static struct estimate llama(int batch, int ranks)
 /* Checks the beginnings of the lines, which are separated by '|'. */
 static void check_lines(const struct estimate *s, uint64_t gpu_bytes, const char *begins)
 {
-    AUTO(strv) char **lines = estimate_advice(s, gpu_bytes);
+    AUTO(strv) char **lines = estimate_advice(s, gpu_bytes, &(struct estimate_advice){0});
     char copy[512], *rest = copy;
     snprintf(copy, sizeof copy, "%s", begins);
     size_t i = 0;
@@ -70,7 +70,7 @@ TEST(a_loss_in_parts_is_advised_if_logits_are_the_largest_part)
         .layers = 4, .hidden = 512, .heads = 8, .vocab = 250000, .gated = true};
     s.o.batch = 8;
     CHECK_INT(estimate_job(&s, &s.o, NULL), 0);
-    AUTO(strv) char **lines = estimate_advice(&s, 40 * GIB);
+    AUTO(strv) char **lines = estimate_advice(&s, 40 * GIB, &(struct estimate_advice){0});
     CHECK(lines && strncmp(lines[0], "--loss fused: ", 14) == 0);
 }
 
@@ -94,7 +94,7 @@ TEST(the_largest_batch_that_fits_is_the_largest)
         struct estimate s = llama(batch, 64);
         s.o.zero = 3;
         CHECK_INT(estimate_job(&s, &s.o, NULL), 0);
-        AUTO(strv) char **lines = estimate_advice(&s, 80 * GIB);
+        AUTO(strv) char **lines = estimate_advice(&s, 80 * GIB, &(struct estimate_advice){0});
         CHECK(lines);
         struct estimate_opts o = s.o;
         struct estimate at;
@@ -118,10 +118,10 @@ TEST(a_measured_job_is_advised_by_what_was_measured)
         CHECK_INT(estimate_job(&s, &s.o, NULL), 0);
         t = s;
         estimate_correct(&s, line, 2); /* 4 + 4 x batch, and 3 % */
-        AUTO(strv) char **lines = estimate_advice(&s, 80 * GIB);
+        AUTO(strv) char **lines = estimate_advice(&s, 80 * GIB, &(struct estimate_advice){0});
         CHECK_INT(number_after(lines[0], "--batch "), 18);
         estimate_correct(&t, &one, 1);
-        AUTO(strv) char **more = estimate_advice(&t, 80 * GIB);
+        AUTO(strv) char **more = estimate_advice(&t, 80 * GIB, &(struct estimate_advice){0});
         int found = number_after(more[0], "--batch ");
         CHECK(found == largest || largest == 0);
         largest = found;

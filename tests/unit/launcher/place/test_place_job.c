@@ -53,7 +53,8 @@ TEST(the_keys_of_all_sections_are_read_at_the_top_too)
     struct place_job *j = kit_job_of(
         "memory: 24G\nnum_gpus: 4\nexcluded_devices: 3\nlabels: [own, rack-a]\n"
         "shared: yes\nmixed_models: true\ngoal: performance\narrangement: spread\n"
-        "timeout: 5m\ndistributed_strategy: fsdp\nimage: a/b:c\nrecompute: true\noffload: on\n");
+        "timeout: 5m\ndistributed_strategy: fsdp\nimage: a/b:c\nrecompute: true\noffload: on\n"
+        "offload_params: on\nloss: fused\n");
     CHECK_INT(j->memory_bytes, 24 * GIB);
     CHECK_INT(j->gpus_min, 4);
     CHECK_INT(j->gpus_max, 4);
@@ -64,9 +65,20 @@ TEST(the_keys_of_all_sections_are_read_at_the_top_too)
     CHECK_INT(j->arrangement, PLACE_SPREAD);
     CHECK_INT(j->timeout_s, 300);
     CHECK_INT(j->model.zero, 3);
-    CHECK(j->model.recompute && j->model.offload);
+    CHECK(j->model.recompute && j->model.offload && j->model.offload_params);
+    CHECK_INT(j->model.loss, ESTIMATE_LOSS_FUSED);
     CHECK_STR(j->image, "a/b:c");
     CHECK_INT(strv_len(j->notes), 0);
+}
+
+TEST(recompute_has_the_words_of_estimate_or_a_truth_value)
+{
+    AUTO(place_job) struct place_job *block = kit_job_of("recompute: block\n");
+    AUTO(place_job) struct place_job *selective = kit_job_of("recompute: selective\n");
+    AUTO(place_job) struct place_job *none = kit_job_of("recompute: false\n");
+    CHECK(block->model.recompute && !block->model.selective);
+    CHECK(selective->model.selective && !selective->model.recompute);
+    CHECK(!none->model.selective && !none->model.recompute);
 }
 
 TEST(an_optimizer_may_have_the_name_that_transformers_has)
@@ -129,6 +141,8 @@ TEST(bad_files_are_errors_with_a_position_and_a_suggestion)
         {"labels: [a]\nresource_policy: {labels: [b]}\n", "labels is given twice", ""},
         {"config: /no/such/file.json\n", "/no/such/file.json", ""},
         {"precision: fp99\n", "precision", ""},
+        {"recompute: blok\n", "recompute: unknown recompute 'blok'", "block"},
+        {"loss: fusd\n", "loss: unknown loss 'fusd'", "fused"},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct place_job *j = NULL;

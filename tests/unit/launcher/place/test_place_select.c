@@ -161,8 +161,8 @@ TEST(sharding_lets_a_model_fit_on_more_gpus)
     struct err e = {0};
     CHECK_INT(place_select(&c, ddp, g, 8, true, &e), -EBUSY);
     CHECK_HAS(e.text, "8 too small");
-    CHECK(place_select_advise(&c.need, ddp, 40 * GIB, &e) < 0);
-    CHECK(e.hint[0]);
+    CHECK(place_select_advise(&c, ddp, g, 8, &e) < 0);
+    CHECK_HAS(e.hint, "{distributed_strategy: zero");
 }
 
 TEST(measured_peaks_of_earlier_jobs_correct_what_the_job_needs)
