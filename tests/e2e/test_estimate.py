@@ -1,5 +1,6 @@
 """`drover estimate`: documented values from the command line, what examples/gpt allocates, config.json and safetensors files, GPUs."""
 import json
+import os
 import math
 import random
 import re
@@ -138,6 +139,9 @@ def test_safetensors_files_are_counted(estimate, drover, tmp_path):
     assert "880 parameters;" in estimate(*files)
     done = drover.run("estimate", files[0])
     assert done.returncode == 2 and "one of 2 files" in done.stderr and "*-of-00002.safetensors" in done.stderr
+    os.mkfifo(tmp_path / "pipe.safetensors")  # opening it would wait
+    done = drover.run("estimate", tmp_path / "pipe.safetensors")
+    assert done.returncode == 2 and "pipe.safetensors: not a regular file" in done.stderr
     # The config next to them has the shape, and the files the number.
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2", "n_layer": 2, "n_embd": 8, "n_head": 2, "n_positions": 16, "vocab_size": 100}))
     assert "gpt2: 880 parameters, 2 layers of width 8" in estimate(*files)

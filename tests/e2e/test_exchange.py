@@ -139,6 +139,7 @@ print(json.dumps([study.best_trial.number, [t.system_attrs.get("constraints") fo
 
 
 @needs(PEERS, "optuna")
+@needs(PEERS, "tensorboard")
 def test_optuna_has_the_outcome_constraints_as_its_own(tmp_path):
     place = Place(tmp_path)
     place.script("t.sh", 'test $x = 3 && { echo "{\\"loss\\": 0}"; exit 0; }\necho "{\\"loss\\": $x, \\"ms\\": $((70 - 10 * x))}"\n')
@@ -150,11 +151,9 @@ def test_optuna_has_the_outcome_constraints_as_its_own(tmp_path):
     assert best == 1 and found[:2] == [[5.0], [-5.0]] and found[2][0] > 1e300
     lines = [json.loads(t) for t in drover(place, "export", "s", "--jsonl", "-").splitlines()]
     assert [t["feasible"] for t in lines] == [False, True, False]
-
-
-BOUNDED = """
-echo "{\\"loss\\": $x, \\"size\\": $((x % 3)), \\"acc\\": 0.$x, \\"ms\\": $((70 - 10 * x))}"
-"""
+    drover(place, "export", "s", "--tensorboard", "tb", python=PEERS)
+    assert peer(place, "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator as E\n"
+                       "print([E(f'tb/trial-{i}').Reload().Scalars('feasible')[0].value for i in range(3)])") == [0, 1, 0]
 
 
 @pytest.mark.parametrize("metrics, best, front", [
@@ -165,7 +164,7 @@ echo "{\\"loss\\": $x, \\"size\\": $((x % 3)), \\"acc\\": 0.$x, \\"ms\\": $((70 
 ])
 def test_outcome_constraints_come_back(tmp_path, metrics, best, front):
     place = Place(tmp_path)
-    place.script("t.sh", BOUNDED)
+    place.script("t.sh", 'echo "{\\"loss\\": $x, \\"size\\": $((x % 3)), \\"acc\\": 0.$x, \\"ms\\": $((70 - 10 * x))}"\n')
     done = place.run(place.sweep(f"method: grid\n{metrics}\nparameters: {{x: {{values: [1, 2, 3, 4, 5, 6]}}}}\n"
                                  "drover: {parallel: 1, outcome_constraints: [{metric: ms, max: 55, min: 5}]}\n"))
     assert done.returncode == 0, done.stderr

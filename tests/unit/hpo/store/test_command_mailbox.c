@@ -93,6 +93,8 @@ TEST(commands_that_arrive_while_others_are_settled_stay)
     AUTO(free) char *first = xasprintf("%s/commands/z", dir);
     const struct timespec earlier[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
     CHECK_INT(utimensat(AT_FDCWD, first, earlier, 0), 0);
+    AUTO(free) char *pipe = xasprintf("%s/commands/pipe", dir);
+    CHECK_INT(mkfifo(pipe, 0600), 0); /* it is not a command, and opening it would wait */
     submit("{\"ask\":\"a\",\"verb\":\"resume\"}");
     struct command_mailbox *d = command_mailbox_open(dir);
     CHECK_INT(command_mailbox_count(d), 2); /* in the order in which they were sent */
