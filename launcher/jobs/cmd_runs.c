@@ -102,7 +102,8 @@ static void print_row(const struct run_entry *r)
 static void print_short_json(const struct run_entry *r)
 {
     AUTO(json) json_t *j = json_copy(r->meta);
-    static const char *const left_out[] = {"environment", "git", "process"};
+    static const char *const left_out[] = {"argv", "environment", "files",
+                                           "git",  "libraries",   "process"};
     for (size_t i = 0; i < COUNT_OF(left_out); i++)
         json_object_del(j, left_out[i]);
     print_json(j);

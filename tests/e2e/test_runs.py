@@ -99,6 +99,28 @@ def test_secrets_are_not_kept(drover):
     assert meta["environment"]["API_TOKEN"] == "***" and meta["environment"]["URL"] == "https://u:***@host/"
 
 
+def test_what_a_run_was_made_of_is_kept(drover):
+    (drover.cwd / "code").mkdir()
+    (drover.cwd / "code" / "train.py").write_text("import time, ssl; time.sleep(100)\n")
+    p = drover.start("run", "-np", 1, "--wdir", "code", "-x", "SHARDS=7", "-x", "MY_KEY=hidden", "python3", "train.py",
+                     "--config=train.py", "--token", "hidden", "--lr", "0.1")
+    path, = wait_until(lambda: files(drover), "the log")
+
+    def kept():
+        exported = drover.run("runs", "export", "--format", "json", path.stem).stdout
+        return json.loads(exported.splitlines()[0])
+
+    wait_until(lambda: "libraries" in kept(), "the libraries of rank 0")
+    p.send_signal(signal.SIGTERM)
+    p.communicate(timeout=60)
+    meta = kept()
+    assert meta["argv"] == ["python3", "train.py", "--config=train.py", "--token", "***", "--lr", "0.1"]
+    assert meta["environment"]["SHARDS"] == "7" and meta["environment"]["MY_KEY"] == "***"
+    assert meta["files"]["train.py"].endswith(" 34") and list(meta["files"]) == ["train.py"]
+    assert meta["node"]["kernel"] == os.uname().release and meta["node"]["memory_bytes"] > 1 << 28
+    assert any("ssl" in path and code >= 4096 for path, code in meta["libraries"].items())
+
+
 def test_a_runs_last_lines_have_no_secrets_and_steer_no_terminal(drover):
     text = "Authorization: Bearer hidden5\\nclone of https://u:hidden6@host/ \\302\\2332J \\033]0;title\\007"
     done = drover.run("run", "-np", 1, "sh", "-c", f"printf '{text}\\n' >&2; exit 3")

@@ -10,6 +10,9 @@
 #include <poll.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
 
 #include "common/child.h"
 #include "common/clock.h"
@@ -21,6 +24,7 @@
 #include "launcher/jobs/registry.h"
 #include "launcher/jobs/run_log.h"
 #include "launcher/jobs/run_store.h"
+#include "launcher/node/cgroup.h"
 #include "launcher/plan/plan_hardware.h"
 #include "launcher/run/features/feature.h"
 #include "launcher/watch/host_sampler.h"
@@ -36,9 +40,20 @@ enum {
     LINES_MAX = 64 << 10, /* bytes of the last lines of all ranks … */
     LINES_MIN = 2 << 10,  /* … but of each one at least these */
     DIFF_MAX = 256 << 10, /* bytes of changes that are not committed */
-    GIT_MS = 2000,        /* time for git … */
-    GIT_END_MS = 200,     /* … and when the job is over */
+    FILES_MAX = 16,       /* of the command line, whose checksums are kept */
+    LIBRARIES_MAX = 512,
+    LIBRARIES_MS = 5000,  /* after which rank 0 has loaded most of its libraries */
+    INQUIRY_MS = 2000,    /* time for an inquiry … */
+    INQUIRY_END_MS = 200, /* … and when the job is over */
     TRIM_AFTER_MS = 5000  /* shorter runs remove old ones only sometimes */
+};
+
+/* A shell that finds out about the run while it runs: it may hang, drover does not. */
+struct inquiry {
+    struct child child; /* pid 0: it does not run */
+    struct strbuf text;
+    int64_t begin_ms;
+    bool started;
 };
 
 struct record {
@@ -48,49 +63,83 @@ struct record {
     bool has_new;        /* … which are not in the log yet */
     struct host_sampler *host;
     int64_t begin_ms, sampled_ms; /* clock_ms() */
-    struct child git;             /* pid 0: it does not run */
-    struct strbuf git_text;
-    bool git_started, has_facts;
+    struct inquiry code, libraries;
+    pid_t pid; /* of rank 0; 0: it is on another node */
+    bool has_facts;
 };
 
-/* ---- the program's code --------------------------------------------------------------------- */
+/* ---- the program's code and libraries ------------------------------------------------------- */
 
-/* Looks for a repository as git does, which would complain without one. */
-static void start_git(struct record *r)
+static void start_inquiry(struct inquiry *q, char *const *argv)
 {
-    char *argv[] = {(char *)"sh", (char *)"-c",
-                    (char *)"until [ -e .git ]; do [ \"$PWD\" = / ] && exit 1; cd ..; done; "
-                            "git rev-parse HEAD && git diff --no-ext-diff HEAD | head -c 262145",
-                    NULL};
     const struct child_opts o = {.argv = argv, .out = CHILD_PIPE, .group = true};
-    r->git_started = true;
-    if (child_start(&r->git, &o, NULL) < 0)
+    q->started = true;
+    q->begin_ms = clock_ms();
+    if (child_start(&q->child, &o, NULL) < 0)
         return;
-    (void)fcntl(r->git.out, F_SETPIPE_SZ, 2 * DIFF_MAX); /* else it takes a few seconds longer */
-    (void)fcntl(r->git.out, F_SETFL, O_NONBLOCK);
+    (void)fcntl(q->child.out, F_SETPIPE_SZ, 2 * DIFF_MAX); /* else it takes a few seconds longer */
+    (void)fcntl(q->child.out, F_SETFL, O_NONBLOCK);
 }
 
-/* Reads what git has written, and waits for more for `wait_ms`. */
-static void read_git(struct record *r, int wait_ms)
+/* Reads what an inquiry has written, and waits for more for `wait_ms`. Returns true when it is over
+ * and has written all that it had to say. */
+static bool read_inquiry(struct inquiry *q, int wait_ms)
 {
-    struct pollfd p = {.fd = r->git.out, .events = POLLIN};
+    struct pollfd p = {.fd = q->child.out, .events = POLLIN};
     int64_t end_ms = clock_ms() + wait_ms;
     ssize_t n = -1;
-    if (r->git.pid == 0)
-        return;
+    if (q->child.pid == 0)
+        return false;
     do {
         char part[1 << 16];
-        while ((n = read(r->git.out, part, sizeof part)) > 0)
-            strbuf_add(&r->git_text, part, (size_t)n);
+        while ((n = read(q->child.out, part, sizeof part)) > 0)
+            strbuf_add(&q->text, part, (size_t)n);
     } while (n < 0 && clock_ms() < end_ms && poll(&p, 1, (int)(end_ms - clock_ms())) > 0);
-    if (n < 0 && wait_ms == 0 && clock_ms() - r->begin_ms <= GIT_MS)
-        return;
-    close(r->git.out);
-    child_kill(-r->git.pid);
-    r->git.pid = 0;
-    const char *text = strbuf_str(&r->git_text), *diff = strchr(text, '\n');
-    if (n != 0 || !diff)
-        return; /* not in time, or no commit */
+    if (n < 0 && wait_ms == 0 && clock_ms() - q->begin_ms <= INQUIRY_MS)
+        return false;
+    close(q->child.out);
+    child_kill(-q->child.pid);
+    q->child.pid = 0;
+    return n == 0;
+}
+
+static void end_inquiry(struct inquiry *q)
+{
+    if (q->child.pid) {
+        close(q->child.out);
+        child_kill(-q->child.pid);
+    }
+    strbuf_free(&q->text);
+}
+
+/* Asks for checksums of the small files that the command names; and, after an empty line, looks
+ * for a repository as git does, which would complain without one. */
+static void start_code(struct record *r)
+{
+    static const char script[] =
+        "cd \"$0\" && [ $# = 0 ] || "
+        "find -L \"$@\" -maxdepth 0 -type f -size -16384 -exec cksum {} +; echo; "
+        "until [ -e .git ]; do [ \"$PWD\" = / ] && exit; cd ..; done; "
+        "git rev-parse HEAD && git diff --no-ext-diff HEAD | head -c 262145";
+    const struct plan *p = r->run->plan;
+    AUTO(strv) char **argv = NULL;
+    strv_push(&argv, xstrdup("sh"));
+    strv_push(&argv, xstrdup("-c"));
+    strv_push(&argv, xstrdup(script));
+    strv_push(&argv, xstrdup(p->wdir ? p->wdir : "."));
+    for (char *const *w = p->argv; *w && strv_len(argv) < FILES_MAX + 4; w++) {
+        const char *equals = strchr(*w, '='), *word = equals ? equals + 1 : *w;
+        if (isalnum((unsigned char)*word) || *word == '/' || *word == '.')
+            strv_push(&argv, xstrdup(word));
+    }
+    start_inquiry(&r->code, argv);
+}
+
+static void put_git(struct record *r, const char *text)
+{
+    const char *diff = strchr(text, '\n');
+    if (!diff)
+        return; /* no commit */
     size_t len = strlen(++diff);
     AUTO(strbuf) struct strbuf shown = {0};
     AUTO(free) char *cut = xstrndup(diff, len > DIFF_MAX ? DIFF_MAX : len);
@@ -101,13 +150,51 @@ static void read_git(struct record *r, int wait_ms)
                           len > DIFF_MAX, "diff", json_text(strbuf_str(&shown))));
 }
 
+static void read_code(struct record *r, int wait_ms)
+{
+    if (!read_inquiry(&r->code, wait_ms))
+        return;
+    json_t *files = json_object();
+    char *rest = r->code.text.data, *line;
+    while ((line = strsep(&rest, "\n")) && *line) { /* CHECKSUM SIZE NAME */
+        char *size = strchr(line, ' '), *name = size ? strchr(size + 1, ' ') : NULL;
+        if (name)
+            json_object_set_new(files, name + 1, json_text_of(line, (size_t)(name - line)));
+    }
+    run_log_put(r->log, "files", files);
+    put_git(r, rest ? rest : "");
+}
+
+/* Asks for the code of libraries that rank 0 has mapped. */
+static void start_libraries(struct record *r)
+{
+    AUTO(free) char *path = xasprintf("/proc/%d/maps", (int)r->pid);
+    char *argv[] = {(char *)"grep", (char *)"-a", (char *)" r-xp .*/.*\\.so", path, NULL};
+    start_inquiry(&r->libraries, argv);
+}
+
+/* Keeps the path of each library, and the bytes of its code: another version has others. */
+static void read_libraries(struct record *r, int wait_ms)
+{
+    if (!read_inquiry(&r->libraries, wait_ms))
+        return;
+    json_t *all = json_object();
+    char *rest = r->libraries.text.data, *line;
+    while ((line = strsep(&rest, "\n")) && json_object_size(all) < LIBRARIES_MAX) {
+        unsigned long long from, to;
+        const char *path = strchr(line, '/');
+        if (path && sscanf(line, "%llx-%llx", &from, &to) == 2)
+            json_object_set_new(all, path, json_integer((json_int_t)(to - from)));
+    }
+    run_log_put(r->log, "libraries", all);
+}
+
 /* ---- what the run is ------------------------------------------------------------------------ */
 
-static json_t *environment(void)
+static void add_variables(json_t *all, char *const *v)
 {
-    json_t *all = json_object();
     size_t bytes = 0;
-    for (char **v = environ; *v && bytes < ENV_MAX; v++) {
+    for (; v && *v && bytes < ENV_MAX; v++) {
         const char *value = strchr(*v, '=');
         if (!value || value == *v)
             continue;
@@ -116,21 +203,53 @@ static json_t *environment(void)
             all, name, redact_json(name, json_text_of(value + 1, strnlen(value + 1, VALUE_MAX))));
         bytes += strlen(*v);
     }
-    return all;
+}
+
+static json_t *words_json(char *const *argv)
+{
+    json_t *words = json_array();
+    size_t bytes = 0;
+    AUTO(strv) char **shown = redact_argv(argv);
+    for (char **w = shown; w && *w && (bytes += strlen(*w)) < ENV_MAX; w++)
+        json_array_append_new(words, json_text(*w));
+    return words;
+}
+
+static json_t *node_json(void)
+{
+    struct utsname system;
+    struct rlimit files;
+    struct statvfs shm;
+    int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    int64_t limit = cgroup_memory("");
+    json_t *node =
+        json_pack("{s:I}", "memory_bytes", (json_int_t)(limit && limit < memory ? limit : memory));
+    if (uname(&system) == 0)
+        json_object_set_new(node, "kernel", json_text(system.release));
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+        json_object_set_new(node, "open_files", json_integer((json_int_t)files.rlim_cur));
+    if (statvfs("/dev/shm", &shm) == 0)
+        json_object_set_new(node, "shm_bytes",
+                            json_integer((json_int_t)(shm.f_blocks * shm.f_frsize)));
+    return node;
 }
 
 static json_t *plan_json(const struct plan *p)
 {
     json_t *nodes = json_array();
     for (int i = 0; i < p->node_count; i++) {
-        json_t *gpus = json_array();
-        for (int k = 0; k < p->nodes[i].local_size; k++)
-            if (p->ranks[p->nodes[i].ranks[k]].gpu >= 0)
-                json_array_append_new(gpus, json_integer(p->ranks[p->nodes[i].ranks[k]].gpu));
-        json_array_append_new(nodes, json_pack("{s:o, s:i, s:o, s:o*}", "name",
+        json_t *gpus = json_array(), *cpus = json_array();
+        for (int k = 0; k < p->nodes[i].local_size; k++) {
+            const struct plan_rank *rank = &p->ranks[p->nodes[i].ranks[k]];
+            if (rank->gpu >= 0)
+                json_array_append_new(gpus, json_integer(rank->gpu));
+            if (rank->cpus)
+                json_array_append_new(cpus, json_text(rank->cpus));
+        }
+        json_array_append_new(nodes, json_pack("{s:o, s:i, s:o, s:o, s:o*}", "name",
                                                json_text(p->nodes[i].name), "ranks",
-                                               p->nodes[i].local_size, "gpus", gpus, "hardware",
-                                               json_text(p->nodes[i].hardware)));
+                                               p->nodes[i].local_size, "gpus", gpus, "cpus", cpus,
+                                               "hardware", json_text(p->nodes[i].hardware)));
     }
     return json_pack("{s:s, s:i, s:i, s:i, s:o}", "engine", p->engine, "ranks", p->world_size,
                      "first_rank", p->first_rank, "gpus", plan_hardware_gpus(p), "nodes", nodes);
@@ -146,6 +265,9 @@ static void put_facts(struct record *r)
     AUTO(strbuf) struct strbuf command = {0};
     AUTO(free) char *dir = get_current_dir_name(), *place = registry_place();
     AUTO(free) char *driver = file_line("/proc/driver/nvidia/version");
+    json_t *variables = json_object();
+    add_variables(variables, environ);
+    add_variables(variables, r->run->spec->env); /* -x */
     redact_command(&command, p->argv);
     run_log_put(r->log, "name", json_text(r->run->set->run_log.name));
     run_log_put(r->log, "job", json_text(p->job_id));
@@ -155,7 +277,9 @@ static void put_facts(struct record *r)
     run_log_put(r->log, "process",
                 json_pack("{s:o, s:i, s:I}", "place", json_text(place), "pid", (int)getpid(),
                           "start", (json_int_t)registry_own_start()));
-    run_log_put(r->log, "environment", environment());
+    run_log_put(r->log, "environment", variables);
+    run_log_put(r->log, "argv", words_json(p->argv));
+    run_log_put(r->log, "node", node_json());
     run_log_put(r->log, "versions",
                 json_pack("{s:s, s:o*}", "drover", DROVER_VERSION, "driver", json_text(driver)));
 }
@@ -285,9 +409,12 @@ static void on_timer(uv_timer_t *t)
     int64_t now_ms = clock_ms();
     if (!r->log)
         return;
-    if (!r->git_started)
-        start_git(r);
-    read_git(r, 0);
+    if (!r->code.started)
+        start_code(r);
+    read_code(r, 0);
+    if (!r->libraries.started && r->pid && now_ms - r->begin_ms >= LIBRARIES_MS)
+        start_libraries(r);
+    read_libraries(r, 0);
     if (now_ms - r->sampled_ms >= SAMPLE_MS) {
         sample_gpus(r);
         sample_host(r);
@@ -377,8 +504,10 @@ static void ended(void *state, const struct job_end *end, int status)
 static void on_rank_started(void *arg, int rank, pid_t pid)
 {
     struct record *r = arg;
-    if (r->log && rank == 0)
-        put_facts(r);
+    if (!r->log || rank != 0)
+        return;
+    r->pid = pid;
+    put_facts(r);
 }
 
 static void finish(void *state, int status)
@@ -387,9 +516,10 @@ static void finish(void *state, int status)
     const unsigned by_user = 1U << FEATURE_CAUSE_SIGNAL | 1U << FEATURE_CAUSE_OUTPUT;
     if (!r->log)
         return;
-    if (!r->git_started && status)
-        start_git(r);
-    read_git(r, GIT_END_MS);
+    if (!r->code.started && status)
+        start_code(r);
+    read_code(r, INQUIRY_END_MS);
+    read_libraries(r, INQUIRY_END_MS);
     run_log_put(r->log, "status", json_integer(status));
     run_log_put(r->log, "by_user", json_boolean(r->run->causes & by_user));
     run_log_put(r->log, "end_ms", json_integer(clock_ms_of(CLOCK_REALTIME)));
@@ -404,13 +534,10 @@ static void finish(void *state, int status)
 static void close_log(void *state)
 {
     struct record *r = state;
-    if (r->git.pid) {
-        close(r->git.out);
-        child_kill(-r->git.pid);
-    }
+    end_inquiry(&r->code);
+    end_inquiry(&r->libraries);
     run_log_close(r->log);
     host_sampler_close(r->host);
-    strbuf_free(&r->git_text);
     json_decref(r->metrics);
 }
 
