@@ -33,6 +33,7 @@ static const struct cmd commands[] = {
     {"ps", "List the running jobs of this node", cmd_ps, NULL},
     {"logs", "Show the last lines of a job", cmd_logs, NULL},
     {"runs", "List, show and export the runs that drover remembers", cmd_runs, NULL},
+    {"why", "Show what changed between a run that failed and a good one", cmd_why, NULL},
     {"kill", "Stop a running job, or send it a signal", cmd_kill, NULL},
     {"topo", "Show GPUs, network interfaces and cores, and their connections", cmd_topo, NULL},
     {"doctor", "Check nodes, and name what would slow or break a job", cmd_doctor, NULL},

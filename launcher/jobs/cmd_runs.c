@@ -25,33 +25,6 @@ struct runs_opts {
 
 /* ---- a run as text -------------------------------------------------------------------------- */
 
-static int64_t number(const struct run_entry *r, const char *key, int64_t otherwise)
-{
-    const json_t *value = json_object_get(r->meta, key);
-    return json_is_integer(value) ? json_integer_value(value) : otherwise;
-}
-
-static void write_duration(char out[24], const struct run_entry *r)
-{
-    int64_t now_ms = run_store_is(r, "running") ? clock_ms_of(CLOCK_REALTIME) : r->changed_ms;
-    int64_t ms = number(r, "end_ms", now_ms) - number(r, "begin_ms", now_ms);
-    duration_format(out, 24, ms / 1000);
-}
-
-/* Writes why the run has ended: what its report calls the cause, else its first sentence. */
-static void write_cause(struct strbuf *b, const struct run_entry *r)
-{
-    const char *text = run_store_text(r, "cause"), *cause = strstr(text, "\n  cause: ");
-    if (run_store_is(r, "lost"))
-        text = "its drover was killed, or the machine went down";
-    else if (cause)
-        text = cause + strlen("\n  cause: ");
-    else if (strncmp(text, "drover ", 7) == 0 && strstr(text, ": "))
-        text = strstr(text, ": ") + 2;
-    AUTO(free) char *line = xstrndup(text, strcspn(text, "\n"));
-    utf8_add_line(b, line);
-}
-
 static void write_metric(struct strbuf *b, const char *name, const json_t *m)
 {
     double last = 0, best = 0;
@@ -88,10 +61,10 @@ static void print_row(const struct run_entry *r)
     char duration[24], age[24];
     AUTO(strbuf) struct strbuf name = {0}, metric = {0}, cause = {0};
     utf8_add_line(&name, *run_store_text(r, "name") ? run_store_text(r, "name") : "-");
-    write_duration(duration, r);
-    duration_format(age, sizeof age, time(NULL) - number(r, "begin_ms", 0) / 1000);
+    run_store_duration(duration, r);
+    duration_format(age, sizeof age, time(NULL) - run_store_number(r, "begin_ms", 0) / 1000);
     write_main_metric(&metric, r);
-    write_cause(&cause, r);
+    run_store_cause(&cause, r);
     printf("%-23s  %-12s  %-7s  %7s  %7s  %4d  %-28s  %s\n", r->id, strbuf_str(&name),
            run_store_text(r, "state"), age, duration,
            (int)json_integer_value(json_object_get(json_object_get(r->meta, "plan"), "gpus")),
@@ -156,8 +129,8 @@ static void print_facts(const struct run_entry *r)
     long long ranks = json_integer_value(json_object_get(plan, "ranks"));
     long long gpus = json_integer_value(json_object_get(plan, "gpus"));
     char duration[24], began[25];
-    write_duration(duration, r);
-    job_events_time(began, number(r, "begin_ms", 0));
+    run_store_duration(duration, r);
+    job_events_time(began, run_store_number(r, "begin_ms", 0));
     for (size_t i = 0; i < COUNT_OF(keys); i++) {
         AUTO(strbuf) struct strbuf line = {0};
         utf8_add_line(&line, run_store_text(r, keys[i]));
@@ -167,9 +140,11 @@ static void print_facts(const struct run_entry *r)
     printf("%-10s  %s, for %s\n", "began", began, duration);
     printf("%-10s  %lld on %zu node%s, %lld GPU%s\n", "ranks", ranks, nodes,
            plural_s((long long)nodes), gpus, plural_s(gpus));
-    if (number(r, "status", -1) >= 0)
-        printf("%-10s  %lld after %lld restart%s\n", "status", (long long)number(r, "status", -1),
-               (long long)number(r, "restarts", 0), plural_s(number(r, "restarts", 0)));
+    if (run_store_number(r, "status", -1) >= 0)
+        printf("%-10s  %lld after %lld restart%s\n", "status",
+               (long long)run_store_number(r, "status", -1),
+               (long long)run_store_number(r, "restarts", 0),
+               plural_s(run_store_number(r, "restarts", 0)));
     if (git)
         printf("%-10s  %s%s\n", "commit", json_string_value(json_object_get(git, "commit")),
                json_is_true(json_object_get(git, "dirty")) ? ", with changes" : "");

@@ -7,6 +7,7 @@ int cmd_torchrun(int argc, char **argv); /* also as "ft_launcher" */
 int cmd_ps(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
 int cmd_runs(int argc, char **argv);
+int cmd_why(int argc, char **argv);
 int cmd_kill(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_place(int argc, char **argv);

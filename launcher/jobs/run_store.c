@@ -8,8 +8,10 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/duration.h"
 #include "common/log.h"
 #include "common/opt.h"
+#include "common/utf8.h"
 #include "launcher/jobs/registry.h"
 #include "launcher/jobs/run_log.h"
 #include "launcher/jobs/sqlite.h"
@@ -86,6 +88,32 @@ const char *run_store_text(const struct run_entry *r, const char *key)
 bool run_store_is(const struct run_entry *r, const char *state)
 {
     return strcmp(run_store_text(r, "state"), state) == 0;
+}
+
+int64_t run_store_number(const struct run_entry *r, const char *key, int64_t otherwise)
+{
+    const json_t *value = json_object_get(r->meta, key);
+    return json_is_integer(value) ? json_integer_value(value) : otherwise;
+}
+
+void run_store_duration(char out[24], const struct run_entry *r)
+{
+    int64_t now_ms = run_store_is(r, "running") ? clock_ms_of(CLOCK_REALTIME) : r->changed_ms;
+    int64_t ms = run_store_number(r, "end_ms", now_ms) - run_store_number(r, "begin_ms", now_ms);
+    duration_format(out, 24, ms / 1000);
+}
+
+void run_store_cause(struct strbuf *b, const struct run_entry *r)
+{
+    const char *text = run_store_text(r, "cause"), *cause = strstr(text, "\n  cause: ");
+    if (run_store_is(r, "lost"))
+        text = "its drover was killed, or the machine went down";
+    else if (cause)
+        text = cause + strlen("\n  cause: ");
+    else if (strncmp(text, "drover ", 7) == 0 && strstr(text, ": "))
+        text = strstr(text, ": ") + 2;
+    AUTO(free) char *line = xstrndup(text, strcspn(text, "\n"));
+    utf8_add_line(b, line);
 }
 
 /* The pid says nothing on another machine, or in another container: then the file does, to which a

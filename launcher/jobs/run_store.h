@@ -10,6 +10,7 @@
 #include "common/err.h"
 #include "common/json.h"
 #include "common/mem.h"
+#include "common/strbuf.h"
 
 /* A run. `meta` has the values of the file's table, and `state`: "running", "done", "failed",
  * "stopped" (by a signal of the user), or "lost" (its drover was killed). */
@@ -34,6 +35,12 @@ bool run_store_read(struct run_entry *r);
 /* Returns a text of `meta`; "" if there is none. Borrowed. */
 const char *run_store_text(const struct run_entry *r, const char *key);
 bool run_store_is(const struct run_entry *r, const char *state);
+/* Returns an integer of `meta`. */
+int64_t run_store_number(const struct run_entry *r, const char *key, int64_t otherwise);
+/* Writes how long it ran, or has run. */
+void run_store_duration(char out[24], const struct run_entry *r);
+/* Writes why it has ended: what its report calls the cause, else its first sentence. */
+void run_store_cause(struct strbuf *b, const struct run_entry *r);
 
 /* Finds the run with this id, the newest one with this name, or the only one whose id, or the part
  * of it after "drover-", begins with `word`. It has been read. Borrowed.

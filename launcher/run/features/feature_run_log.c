@@ -64,7 +64,8 @@ struct record {
     struct host_sampler *host;
     int64_t begin_ms, sampled_ms; /* clock_ms() */
     struct inquiry code, libraries;
-    pid_t pid; /* of rank 0; 0: it is on another node */
+    char *hang; /* what was found in this attempt; NULL: nothing */
+    pid_t pid;  /* of rank 0; 0: it is on another node */
     bool has_facts;
 };
 
@@ -428,6 +429,11 @@ static void on_event(void *state, const char *event, json_t *fields)
     struct record *r = state;
     if (!r->log || strcmp(event, "lines") == 0)
         return;
+    const char *verdict = json_string_value(json_object_get(fields, "verdict"));
+    if (strcmp(event, "hang") == 0 && verdict) {
+        free(r->hang);
+        r->hang = xasprintf("%s: the job hangs: %s\n", r->run->program, verdict);
+    }
     json_t *all = json_pack("{s:s}", "event", event);
     if (fields)
         json_object_update(all, fields);
@@ -490,6 +496,8 @@ static void ended(void *state, const struct job_end *end, int status)
     AUTO(strbuf) struct strbuf why = {0};
     if (!r->log)
         return;
+    AUTO(free) char *hang = TAKE(r->hang);
+    strbuf_puts(&why, hang ? hang : "");
     feature_explain(r->run, &why);
     strbuf_puts(&why, strbuf_str(&r->run->failure));
     run_log_put(r->log, "plan",
@@ -538,6 +546,7 @@ static void close_log(void *state)
     end_inquiry(&r->libraries);
     run_log_close(r->log);
     host_sampler_close(r->host);
+    free(r->hang);
     json_decref(r->metrics);
 }
 
