@@ -457,38 +457,48 @@ static void print_help(void)
     printf("\n%s", strbuf_str(&words));
 }
 
-/* Words of other programs for what a command does. */
+/* Words of other programs for what a command does: the words after `drover`. */
 static const struct {
     const char *word, *command;
 } other_words[] = {
-    {"status", "show"}, {"info", "show"},   {"describe", "show"}, {"get", "show"},
-    {"list", "ls"},     {"log", "logs"},    {"output", "logs"},   {"remove", "rm"},
-    {"delete", "rm"},   {"kill", "cancel"}, {"abort", "cancel"},  {"continue", "resume"},
-    {"rerun", "retry"}, {"help", "--help"},
+    {"status", "sweep show"},   {"info", "sweep show"},
+    {"describe", "sweep show"}, {"get", "sweep show"},
+    {"list", "sweep ls"},       {"log", "sweep logs"},
+    {"output", "sweep logs"},   {"remove", "sweep rm"},
+    {"delete", "sweep rm"},     {"kill", "sweep cancel"},
+    {"abort", "sweep cancel"},  {"continue", "sweep resume"},
+    {"cont", "sweep resume"},   {"rerun", "sweep retry"},
+    {"help", "sweep --help"},   {"start", "sweep FILE"},
+    {"run", "sweep FILE"},      {"create", "sweep FILE"},
+    {"export", "export NAME"},  {"agent", "worker --key sweeps/NAME/worker.key"},
 };
 
 /* A mistyped command looks like the name of a file. `next` is the word after it (NULL: none).
- * Returns the command that was meant, "" if it is none of them, or NULL for a file. */
-static const char *meant_command(const char *word, const char *next)
+ * Returns the command that was meant, after `drover`, "" if it is none of them, or NULL for a file.
+ * The caller frees it. */
+static char *meant_command(const char *word, const char *next)
 {
     const char *names[COUNT_OF(subcommands)];
     if (strpbrk(word, "-./") == word || access(word, F_OK) == 0)
         return NULL;
     for (size_t i = 0; i < COUNT_OF(other_words); i++)
         if (strcmp(other_words[i].word, word) == 0)
-            return other_words[i].command;
+            return xstrdup(other_words[i].command);
     for (size_t i = 0; i < COUNT_OF(subcommands); i++)
         names[i] = subcommands[i].name;
     const char *near = opt_suggest(word, names, COUNT_OF(names));
     bool file = strpbrk(word, "./") || !next || *next == '-';
-    return near || file ? near : "";
+    AUTO(free) char *stored = NULL;
+    if (next && sweep_dir_name_ok(word) && sweep_dir_find(&stored, "sweeps", word, NULL) == 0)
+        return xasprintf("sweep show %s %s", word, next);
+    return near ? xasprintf("sweep %s", near) : file ? NULL : xstrdup("");
 }
 
 static int unknown_command(const char *word, const char *meant)
 {
     struct err e = {0};
     err_set(&e, -EINVAL, "unknown command '%s'", word);
-    err_hint(&e, "drover sweep %s", *meant ? meant : "--help  lists the commands");
+    err_hint(&e, "drover %s", *meant ? meant : "sweep --help  lists the commands");
     err_print(&e, log_program());
     return EXIT_STATUS_USAGE;
 }
@@ -505,7 +515,7 @@ int cmd_sweep(int argc, char **argv)
             return subcommands[i].run(argc, argv);
         break;
     }
-    const char *meant = word && word == argv[1] ? meant_command(word, argv[2]) : NULL;
+    AUTO(free) char *meant = word && word == argv[1] ? meant_command(word, argv[2]) : NULL;
     if (meant)
         return unknown_command(word, meant);
     struct sweep_options o;

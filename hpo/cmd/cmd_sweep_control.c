@@ -111,8 +111,10 @@ static json_t *retry_command(const struct control_options *o, char **words, stru
 
 static json_t *add_command(const struct control_options *o, char **words, struct err *e)
 {
-    if ((o->params != NULL) + (o->json != NULL) + (o->trials != 0) != 1) {
-        err_set(e, -EINVAL, "nothing to add");
+    int given = (o->params != NULL) + (o->json != NULL) + (o->trials != 0);
+    if (given != 1) {
+        err_set(e, -EINVAL,
+                given ? "--param, --json and --trials exclude each other" : "nothing to add");
         err_hint(e, "one of --param NAME=VALUE …, --json SET or --trials N");
         return NULL;
     }

@@ -312,6 +312,7 @@ struct entry {
     double value;
     size_t order;
     bool maximize, front, infeasible;
+    bool failed; /* its value does not count */
 };
 
 static int better_first(const void *a, const void *b)
@@ -319,6 +320,8 @@ static int better_first(const void *a, const void *b)
     const struct entry *x = a, *y = b;
     if (x->front != y->front)
         return x->front ? -1 : 1;
+    if (x->failed != y->failed)
+        return x->failed ? 1 : -1;
     if (isnan(x->value) != isnan(y->value))
         return isnan(x->value) ? 1 : -1;
     if (x->infeasible != y->infeasible)
@@ -454,9 +457,13 @@ void progress_text_table(struct strbuf *out, const json_t *trials, const struct 
     AUTO(free) struct entry *rows = xcalloc(n, sizeof *rows);
     for (size_t i = 0; i < n; i++) {
         const json_t *t = json_array_get(trials, i);
-        rows[i] = (struct entry){t,     value_of(t),
-                                 i,     spec->metrics[0].maximize,
-                                 false, json_is_false(json_object_get(t, "feasible"))};
+        int state = trial_state_parse(text_of(t, "state"));
+        rows[i] = (struct entry){.trial = t,
+                                 .value = value_of(t),
+                                 .order = i,
+                                 .maximize = spec->metrics[0].maximize,
+                                 .infeasible = json_is_false(json_object_get(t, "feasible")),
+                                 .failed = state >= 0 && !trial_has_signal(state)};
         for (size_t k = 0; k < json_array_size(front) && !rows[i].front; k++)
             rows[i].front = json_integer_value(json_array_get(front, k)) == id_of(t);
     }

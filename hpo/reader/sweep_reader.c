@@ -49,7 +49,7 @@ void sweep_reader_close(struct sweep_reader *v)
 struct ranked {
     int id;
     double loss; /* NAN: no value */
-    bool front, infeasible;
+    bool front, failed, infeasible;
 };
 
 static int better_first(const void *a, const void *b)
@@ -57,6 +57,8 @@ static int better_first(const void *a, const void *b)
     const struct ranked *x = a, *y = b;
     if (x->front != y->front)
         return x->front ? -1 : 1;
+    if (x->failed != y->failed)
+        return x->failed ? 1 : -1;
     if (isnan(x->loss) != isnan(y->loss))
         return isnan(x->loss) ? 1 : -1;
     if (x->infeasible != y->infeasible)
@@ -72,8 +74,10 @@ json_t *sweep_reader_top(const struct sweep_reader *v, const json_t *front, size
     AUTO(free) struct ranked *all = xcalloc(n + 1, sizeof *all);
     for (size_t i = 0; i < n; i++) {
         double score = sweep_columns_score(v->columns, i);
-        all[i] = (struct ranked){(int)i, v->spec->metrics[0].maximize ? -score : score, false,
-                                 !sweep_columns_feasible(v->columns, i)};
+        all[i] = (struct ranked){.id = (int)i,
+                                 .loss = v->spec->metrics[0].maximize ? -score : score,
+                                 .failed = !trial_has_signal(v->columns->trials[i].state),
+                                 .infeasible = !sweep_columns_feasible(v->columns, i)};
     }
     for (size_t i = 0; i < json_array_size(front); i++)
         all[json_integer_value(json_array_get(front, i))].front = true;

@@ -264,7 +264,7 @@ static int on_leaving(struct event_context *ctx, const struct scheduler_event *e
 
 /* ---- reports -------------------------------------------------------------------------------- */
 
-/* Returns the numbers of a report without its step (new reference). */
+/* Returns the numbers of a report that have a name, without its step (new reference). */
 static json_t *numbers_of(const json_t *data)
 {
     json_t *values = json_object();
@@ -272,7 +272,7 @@ static json_t *numbers_of(const json_t *data)
     json_t *value = NULL;
     double x = 0;
     json_object_foreach ((json_t *)data, name, value) /* the macro rejects const pointers */
-        if (strcmp(name, "step") != 0 && json_as_number(&x, value) == 0)
+        if (*name && strcmp(name, "step") != 0 && json_as_number(&x, value) == 0)
             json_object_set(values, name, value);
     return values;
 }
@@ -287,11 +287,13 @@ static int on_report(struct event_context *ctx, const struct scheduler_event *ev
         return 0;
     AUTO(json) json_t *values = numbers_of(ev->data);
     double step = 0;
-    if (json_as_number(&step, json_object_get(ev->data, "step")) < 0 || !isfinite(step))
+    if (json_as_number(&step, json_object_get(ev->data, "step")) < 0 || !(fabs(step) < STEPS))
         step = trial_next_step(t);
+    bool told = scheduler_reports_dropped(ctx, t, ev->data);
     if (json_object_size(values) > 0 &&
         !trial_repeated(t, step, values, s->spec->metrics[0].name)) {
-        scheduler_reports_check(ctx, t, step, values);
+        if (!told)
+            scheduler_reports_check(ctx, t, step, values);
         json_t *exact = step == rint(step) && fabs(step) < 1e15 ? json_integer((json_int_t)step)
                                                                 : json_real(step);
         scheduler_emit_record(ctx, SCHEDULER_REC_REPORT, t, t->lease,

@@ -75,7 +75,7 @@ struct scheduler {
     char *end_text;              /* with NO_WORKER: the cause */
     int replayed_failures;
     struct {
-        bool beyond, again, unbounded; /* as the texts of scheduler_reports.c */
+        bool beyond, again, unbounded, step, unnamed; /* as the texts of scheduler_reports.c */
     } said;
     char *notice; /* the last one; NULL: none */
 };
@@ -188,6 +188,13 @@ int scheduler_events_handle(struct event_context *ctx, const struct scheduler_ev
                             struct err *e);
 
 /* ---- scheduler_reports.c -------------------------------------------------------------------- */
+
+#define STEPS 0x1p63 /* a step is an integer of 64 bits for those who read the curves */
+
+/* Emits SCHEDULER_ACT_NOTICE if a part of the report is dropped, once for each kind of part.
+ * Returns true if it does. */
+bool scheduler_reports_dropped(struct event_context *ctx, const struct trial *t,
+                               const json_t *data);
 
 /* Before a report becomes a record: emits SCHEDULER_ACT_NOTICE if its steps do not mean what the
  * user may expect, once for each meaning. */

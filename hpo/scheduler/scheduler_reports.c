@@ -13,6 +13,24 @@ static void say(struct event_context *ctx, bool *said, char *text)
     scheduler_emit_action(ctx, SCHEDULER_ACT_NOTICE, NULL, -1, 0, text);
 }
 
+bool scheduler_reports_dropped(struct event_context *ctx, const struct trial *t, const json_t *data)
+{
+    struct scheduler *s = ctx->s;
+    double step = 0;
+    (void)json_as_number(&step, json_object_get(data, "step")); /* none is 0 */
+    bool beyond = !s->said.step && isfinite(step) && fabs(step) >= STEPS;
+    bool unnamed = !beyond && !s->said.unnamed && json_object_get(data, "");
+    if (beyond)
+        say(ctx, &s->said.step,
+            xasprintf("trial %d reports step %.15g, which does not fit in 64 bits: reports without "
+                      "a valid step are counted",
+                      t->id, step));
+    if (unnamed)
+        say(ctx, &s->said.unnamed,
+            xasprintf("trial %d reports a metric whose name is empty: it is dropped", t->id));
+    return beyond || unnamed;
+}
+
 /* Returns true if the trial has reported another value of the metric at this step, under its last
  * lease, and a further step since. */
 static bool is_again(const struct trial *t, double step, double value)

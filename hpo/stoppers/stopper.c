@@ -160,9 +160,9 @@ char *stopper_unused(const struct stopper *s, const struct trial_view *view)
         return xasprintf("early_terminate had no effect: no trial reached %s %.15g",
                          s->ops->by_steps ? "step" : "report", ceil(s->first));
     if (done < s->min_done)
-        return xasprintf("early_terminate had no effect: it needs %d trials that are done, and %d "
-                         "%s",
-                         s->min_done, done, done == 1 ? "is" : "are");
+        return xasprintf("early_terminate had no effect: min_trials is %d, and the number of "
+                         "trials that are done is %d",
+                         s->min_done, done);
     return NULL;
 }
 

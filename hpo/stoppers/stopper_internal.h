@@ -25,7 +25,7 @@ struct stopper_ops {  /* a row of the table in stopper.c */
                                   const struct trial *t);
     /* Implements stopper_resume(). NULL: the stopper never pauses a trial. */
     int (*resume)(const struct stopper *s, bool maximize, const struct trial_view *view, bool last);
-    /* How far a trial with a report has come, on the scale of s->first. NULL: its number of
+    /* What a trial with a report has reached, to compare with s->first. NULL: its number of
      * reports. */
     double (*reached)(const struct trial *t);
     /* Frees what s->config points to. NULL: it contains no pointers. */
@@ -40,7 +40,7 @@ struct stopper {
     const struct outcomes *outcomes; /* borrowed; NULL: no constraints */
     int max_iter;                    /* as stopper_max_iter() */
     double first;                    /* the least that a trial must reach to be compared */
-    int min_done;                    /* so many trials must be done before */
+    int min_done;                    /* number of trials that must be done before */
 };
 
 struct stopper_rungs { /* keys that have the same meaning for all stoppers with rungs */
@@ -54,8 +54,7 @@ struct stopper_rungs { /* keys that have the same meaning for all stoppers with 
  * be close to each other, since their number is limited otherwise. */
 int stopper_rungs_read(struct stopper_rungs *r, const struct config_node *n, bool close,
                        double standard, struct err *e);
-/* Checks that the first rung is within max_iter, if that is given. `below`: max_iter itself is no
- * rung. */
+/* Checks that the first rung is within max_iter, if that is given. `below`: it must be below. */
 int stopper_rungs_check_first(const struct stopper_rungs *r, const struct config_node *n,
                               double first, bool below, struct err *e);
 void stopper_rungs_json(const struct stopper_rungs *r, json_t *to);

@@ -218,9 +218,9 @@ def report(metrics=None, /, *, step=None, **more):
     """Reports metrics of a training step: report(step=3, loss=0.41) or report({"val/loss": 0.41}, step=3).
 
     metrics, more: names and values; a value is anything that float() accepts, NaN and infinities included.
-    step: an integer >= 0; None: the number of reports so far.
+    step: an integer from 0 to 2**63 - 1; None: the number of reports so far.
     Returns True if the program should save a checkpoint and exit.
-    Raises ValueError if the step is negative, a name is empty, "step" or not Unicode, or the report is longer than
+    Raises ValueError if the step is outside this range, a name is empty, "step" or not Unicode, or the report is longer than
     60 KiB, and float()'s error if a value is not a number. Such a report is not sent and not counted.
 
     Only rank 0's reports count; other ranks may call it. No report is dropped. It may wait for the launcher or worker
@@ -228,8 +228,8 @@ def report(metrics=None, /, *, step=None, **more):
     d = _drover()
     numbers = {**(metrics or {}), **more}
     step = d.reports if step is None else int(step)
-    if step < 0:
-        raise ValueError(f"step {step} is negative")
+    if not 0 <= step < 1 << 63:
+        raise ValueError(f"step {step} is {'negative' if step < 0 else 'beyond 64 bits'}")
     packet = {"step": step}
     for name, value in numbers.items():
         if not isinstance(name, str) or not name or name == "step":

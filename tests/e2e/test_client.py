@@ -127,6 +127,12 @@ for bad in ({"": 1}, {"step": 1}, {3: 1}, {"x": "y" * 3}, {"x" * 70000: 1}):
     except ValueError:
         continue
     raise SystemExit(f"{bad} was taken")
+for step in (-1, 2**63, int(1e300)):
+    try:
+        drover.report(step=step, x=1)
+    except ValueError:
+        continue
+    raise SystemExit(f"step {step} was taken")
 drover.report(x=1)''', pair[1])
     assert packets(pair[0]) == [b'{"step":0,"x":1.0}']
 

@@ -85,6 +85,7 @@ def attempts(drover):
 @pytest.mark.parametrize("text, named", [
     ("undefined", "NameError"),
     ("import no_such_module", "a Python module is missing"),
+    ("raise ModuleNotFoundError(\"No module named 'wandb'\")", "W&B's Python module is missing: pip install wandb"),
     ("open('no-such-file')", "FileNotFoundError"),
     ("import argparse; p = argparse.ArgumentParser(); p.parse_args(['--no-such-option'])", "an option of the program is wrong"),
     (f"import sys; sys.exit('{MEMORY}')", "out of GPU memory"),

@@ -236,11 +236,26 @@ def test_a_dry_run_with_a_larger_run_cap_changes_nothing(place):
 @pytest.mark.parametrize("words, meant", [
     (["status", "s"], "drover sweep show"), (["status"], "drover sweep show"), (["list"], "drover sweep ls"),
     (["delete", "s"], "drover sweep rm"), (["help"], "drover sweep --help"), (["frobnicate", "s"], "drover sweep --help"),
-    (["shwo", "s"], "drover sweep show"),
+    (["shwo", "s"], "drover sweep show"), (["start", "s.yaml"], "drover sweep FILE"), (["run", "s.yaml"], "drover sweep FILE"),
+    (["create", "s.yaml"], "drover sweep FILE"), (["cont", "s"], "drover sweep resume"), (["export", "s"], "drover export NAME"),
+    (["agent", "s"], "drover worker --key sweeps/NAME/worker.key"),
 ])
 def test_a_word_that_is_no_command_names_the_one_that_was_meant(place, words, meant):
     done = place.run(*words)
     assert done.returncode == 2 and f"unknown command '{words[0]}'" in done.stderr and f"try: {meant}" in done.stderr
+
+
+def test_the_name_of_a_sweep_and_a_trial_name_show(place):
+    sweep(place, X + "print({'loss': -x})\nsys.exit(x == 2)", GRID)
+    done = place.run("s", "0")
+    assert done.returncode == 2 and "try: drover sweep show s 0\n" in done.stderr
+    done = place.run("show", "s")
+    assert re.findall(r"^ +(\d+) +(\d+) +(\w+)", done.stdout, re.M) == [("1", "0", "done"), ("2", "1", "failed")], done.stdout
+
+
+def test_ways_to_add_exclude_each_other(place):
+    done = place.run("add", "s", "--trials", "1", "--param", "x=3")
+    assert done.returncode == 2 and "--param, --json and --trials exclude each other\n  try: one of" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["s"], ["--resume", "s"], ["-q", "s"]])

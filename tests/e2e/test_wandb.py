@@ -68,6 +68,8 @@ def test_wandb_config_has_the_parameters_and_nested_ones_as_mappings(place):
             raise SystemExit("there is something")
         except AttributeError:
             pass
+        safe = wandb.util.make_safe_for_json({"a": (1, float("nan")), "b": [-float("inf"), float("inf"), 0.5, "text", None]})
+        assert safe == {"a": [1, "NaN"], "b": ["-Infinity", "Infinity", 0.5, "text", None]}
         wandb.log({"loss": c.lr})
     """, ONE.replace("{lr:", "{optimizer: {parameters: {momentum: {value: 0.9}}}, lr:"))
     assert (trial["state"], trial["value"]) == ("done", 0.5), place.output(stream="stderr")

@@ -1,8 +1,10 @@
 """The functions of W&B's wandb.util that scripts and loggers use, and messages to the user."""
+import math
 import re
 import secrets
 import string
 import sys
+from collections.abc import Mapping, Sequence
 
 _printed = set()
 
@@ -27,6 +29,17 @@ def generate_id(length=8):
 
 def make_artifact_name_safe(name):
     return re.sub(r"[^a-zA-Z0-9_\-.]", "_", name)[:128]
+
+
+def make_safe_for_json(value):
+    """The value with dicts, lists, and words for numbers that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {key: make_safe_for_json(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [make_safe_for_json(item) for item in value]
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def number(value):

@@ -116,6 +116,21 @@ TEST(the_table_has_the_best_trial_first_and_a_column_per_parameter)
     json_decref(list);
 }
 
+TEST(a_failed_trial_ranks_after_those_with_a_result)
+{
+    AUTO(strbuf) struct strbuf b = {0};
+    AUTO(json) json_t *list = json_array();
+    json_array_append_new(list, trial(0, "failed", "{}", json_real(-9)));
+    json_array_append_new(list, trial(1, "done", "{}", json_real(2)));
+    json_array_append_new(list, trial(2, "running", "{}", json_null()));
+    static const struct spec least = {.metrics = {{.name = "loss"}}, .metric_count = 1};
+    progress_text_table(&b, list, &least, NULL, NULL, 20);
+    CHECK_TEXT(b, "rank  trial  state    value\n"
+                  "   1      1  done         2\n"
+                  "   2      2  running      -\n"
+                  "   3      0  failed      -9\n");
+}
+
 TEST(a_parameter_that_never_varies_has_the_last_column)
 {
     AUTO(strbuf) struct strbuf b = {0};

@@ -223,7 +223,7 @@ TEST(a_stopper_that_compared_no_trial_says_why)
     CHECK_STR(unused("{'type':'asha','like':'ray','s':3}"), NO_EFFECT "no trial reached step 64");
     CHECK_STR(unused("{'type':'curve','min_iter':10}"), NO_EFFECT "no trial reached step 10");
     CHECK_STR(unused("{'type':'median','min_trials':100}"),
-              NO_EFFECT "it needs 100 trials that are done, and 6 are");
+              NO_EFFECT "min_trials is 100, and the number of trials that are done is 6");
     CHECK_STR(unused("{'type':'median','min_iter':4}"), "");
     CHECK_STR(unused(HYPERBAND "'max_iter':15,'s':2,'eta':2}"), ""); /* its bands are 3 and 7 */
     CHECK_STR(unused("{'type':'asha','min_iter':4}"), "");
