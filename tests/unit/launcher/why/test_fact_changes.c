@@ -211,7 +211,7 @@ static char *order(const char *good, const char *bad, const char *cause, const c
     size_t i;
     json_array_foreach (changes, i, c)
         strbuf_printf(&out, "%s,", json_string_value(json_object_get(c, "fact")));
-    return xstrdup(strbuf_str(&out));
+    return strbuf_take(&out);
 }
 
 TEST(what_relates_to_the_cause_or_is_named_by_it_comes_first)
