@@ -2,7 +2,11 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "common/strbuf.h"
+#include "common/utf8.h"
 
 static int unexpected(const struct command *c, const char *word, struct err *e)
 {
@@ -60,4 +64,18 @@ int command_run(const struct command *c, void *into, int argc, char **argv)
     if (status && e.code < 0)
         err_print(&e, c->help.program);
     return status;
+}
+
+char *command_to_paste(const char *command, const char *name, const char *root, const char *usual)
+{
+    struct strbuf b = {0};
+    AUTO(free) char *real = realpath(root, NULL), *usual_real = realpath(usual, NULL);
+    strbuf_printf(&b, "%s%s", command, name ? " " : "");
+    if (name)
+        utf8_add_shell_word(&b, name);
+    if (strcmp(root, usual) != 0 && (!real || !usual_real || strcmp(real, usual_real) != 0)) {
+        strbuf_puts(&b, " --dir ");
+        utf8_add_shell_word(&b, root);
+    }
+    return strbuf_take(&b);
 }

@@ -50,3 +50,7 @@ int command_parse(char ***words, const struct command *c, void *into, int argc, 
  * is invalid: -ENOENT, -EEXIST, -EBUSY, -EINVAL and -ERANGE. Of other errors it is
  * EXIT_STATUS_FAILED. */
 int command_run(const struct command *c, void *into, int argc, char **argv);
+
+/* Returns "COMMAND NAME --dir ROOT" for a shell, which the caller frees; without --dir if ROOT is
+ * the directory `usual`, which COMMAND takes by itself. `name` may be NULL. */
+char *command_to_paste(const char *command, const char *name, const char *root, const char *usual);

@@ -16,7 +16,7 @@
 struct err {
     int code;       /* negative errno; 0: no failure */
     char text[512]; /* "OBJECT: CAUSE", without a final newline */
-    char hint[256]; /* printed after "try: "; empty: no hint */
+    char hint[512]; /* printed after "try: "; empty: no hint */
 };
 
 /* Sets code and text and clears the hint. Returns `code`, so that a function can fail with `return

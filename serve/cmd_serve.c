@@ -68,7 +68,8 @@ static int find_place(struct place *out, const char *root, const char *word, str
     if (!base) {
         err_set(e, -ENOENT, "'%s': there is no such sweep in '%s', and no such directory", word,
                 root);
-        return err_hint(e, "drover sweep ls  lists the sweeps");
+        AUTO(free) char *ls = command_to_paste("drover sweep ls", NULL, root, "sweeps");
+        return err_hint(e, "%s  lists the sweeps", ls);
     }
     if (has_store(path)) {
         *base = 0;

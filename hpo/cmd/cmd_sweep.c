@@ -41,7 +41,7 @@ static int read_text(char **out, const struct sweep_options *o, struct err *e)
     bool is_name = rc == -ENOENT && sweep_dir_name_ok(path) &&
                    sweep_dir_find(&stored, o->root, path, NULL) == 0;
     if (is_name) {
-        AUTO(free) char *resume = sweep_options_command(o, "resume", path);
+        AUTO(free) char *resume = sweep_dir_command("drover sweep resume", o->root, path);
         err_set(e, rc, "'%s' is a stored sweep, not a sweep file", path);
         return err_hint(e, "%s", resume);
     }

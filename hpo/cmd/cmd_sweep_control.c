@@ -10,6 +10,7 @@
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/space/param_text.h"
 #include "hpo/store/command_client.h"
+#include "hpo/store/sweep_dir.h"
 
 struct control_options {
     const struct verb *verb;
@@ -148,8 +149,8 @@ static void print_trials(struct strbuf *b, const json_t *ids, bool cancelled)
 
 /* "digits is stopped, 3 trials are still running; no coordinator is running: drover sweep resume
  * digits" */
-static void print_reply(const char *done, const char *name, const json_t *command,
-                        const json_t *reply, bool applied_here)
+static void print_reply(const struct control_options *o, const char *done, const char *name,
+                        const json_t *command, const json_t *reply, bool applied_here)
 {
     AUTO(strbuf) struct strbuf b = {0};
     int running = (int)json_integer_value(json_object_get(reply, "running"));
@@ -162,8 +163,9 @@ static void print_reply(const char *done, const char *name, const json_t *comman
     } else if (running > 0) {
         strbuf_printf(&b, ", %d trial%s still running", running, running == 1 ? " is" : "s are");
     }
+    AUTO(free) char *resume = sweep_dir_command("drover sweep resume", o->root, name);
     if (applied_here)
-        strbuf_printf(&b, "; no coordinator is running: drover sweep resume %s", name);
+        strbuf_printf(&b, "; no coordinator is running: %s", resume);
     puts(strbuf_str(&b));
 }
 
@@ -214,7 +216,7 @@ static int run(char **words, void *into, struct err *e)
     bool applied_here = false;
     int rc = command_client_send(&reply, &applied_here, o->root, words[0], command, e);
     if (rc == 0)
-        print_reply(o->verb->done, words[0], command, reply, applied_here);
+        print_reply(o, o->verb->done, words[0], command, reply, applied_here);
     return rc;
 }
 

@@ -9,6 +9,7 @@
 
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/cmd/sweep_output.h"
+#include "hpo/store/sweep_dir.h"
 
 enum { POLL_MS = 100 };
 
@@ -90,7 +91,8 @@ static int run(char **words, void *into, struct err *e)
     const struct logs_options *o = into;
     if (!words[1]) {
         err_set(e, -EINVAL, "no trial given");
-        return err_hint(e, "drover sweep show %s  lists the trials", words[0]);
+        AUTO(free) char *show = sweep_dir_command("drover sweep show", o->root, words[0]);
+        return err_hint(e, "%s  lists the trials", show);
     }
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
     struct follower f = {.fd = -1, .stream = o->err ? "stderr" : "stdout"};

@@ -5,6 +5,7 @@
 
 #include "hpo/cmd/hpo_commands.h"
 #include "hpo/store/sweep_archive.h"
+#include "hpo/store/sweep_dir.h"
 
 struct rm_options {
     const char *root;
@@ -38,7 +39,8 @@ static int run(char **words, void *into, struct err *e)
                 "sweep '%s' is not removed: stdin is not a terminal, so the command "
                 "cannot ask",
                 name);
-        return err_hint(e, "drover sweep rm %s --yes", name);
+        AUTO(free) char *again = sweep_dir_command("drover sweep rm --yes", o->root, name);
+        return err_hint(e, "%s", again);
     }
     if (!o->yes && !agreed(a)) {
         printf("%s is not removed\n", name);

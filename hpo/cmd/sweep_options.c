@@ -128,16 +128,6 @@ int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct e
     return check_place(o, e);
 }
 
-char *sweep_options_command(const struct sweep_options *o, const char *command, const char *name)
-{
-    struct strbuf b = {0};
-    bool other_root = strcmp(o->root, "sweeps") != 0;
-    strbuf_printf(&b, "drover sweep %s ", command);
-    progress_text_shell(
-        &b, (char *[]){(char *)name, (char *)(other_root ? "--dir" : NULL), (char *)o->root, NULL});
-    return strbuf_take(&b);
-}
-
 void sweep_options_free(struct sweep_options *o)
 {
     strv_free(o->prior);

@@ -32,7 +32,4 @@ extern const struct opt sweep_options_rows[];
  * Call sweep_options_free() in every case.
  *   -EINVAL, -ERANGE  an option, the file or the name is wrong or missing */
 int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct err *e);
-/* Returns "drover sweep COMMAND NAME", with --dir if it is needed, for a shell. The caller frees
- * it. */
-char *sweep_options_command(const struct sweep_options *o, const char *command, const char *name);
 void sweep_options_free(struct sweep_options *o);

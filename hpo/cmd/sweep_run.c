@@ -277,8 +277,9 @@ static void print_how_to_continue(const struct sweep_reader *v, bool stopped,
                                   const struct sweep_options *o)
 {
     const struct scheduler_counts n = sweep_reader_counts(v);
-    AUTO(free) char *resume = sweep_options_command(o, "resume", v->dir->name);
-    AUTO(free) char *retry = sweep_options_command(o, "retry --failed", v->dir->name);
+    AUTO(free) char *resume = sweep_dir_command("drover sweep resume", o->root, v->dir->name);
+    AUTO(free)
+    char *retry = sweep_dir_command("drover sweep retry --failed", o->root, v->dir->name);
     if (stopped)
         fprintf(stderr, "drover sweep: stopped; continue with: %s\n", resume);
     else if (n.failed + n.oom + n.invalid > 0 && !o->quiet)
@@ -363,7 +364,9 @@ static int coordinate(const struct coordinator_opts *c, const struct sweep_optio
         log_info("'drover ps' does not show this sweep: %s", e->text);
         *e = (struct err){0};
     }
+    AUTO(free) char *resume = sweep_dir_command("drover sweep resume", c->dir->root, c->dir->name);
     const struct progress_display_opts shown = {.name = c->dir->name,
+                                                .resume = resume,
                                                 .dir = c->dir->path,
                                                 .instance = c->dir->instance,
                                                 .spec = c->spec,

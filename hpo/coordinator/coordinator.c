@@ -529,9 +529,10 @@ const char *coordinator_end_reason(const struct coordinator *c)
 
 static void set_lacks_workers(struct coordinator *c)
 {
+    const struct sweep_dir *d = c->opts->dir;
+    AUTO(free) char *resume = sweep_dir_command("drover sweep resume", d->root, d->name);
     err_set(&c->error, -ENODEV, "%s", c->end_reason);
-    err_hint(&c->error, "correct the cause, then continue: drover sweep resume %s",
-             c->opts->dir->name);
+    err_hint(&c->error, "correct the cause, then continue: %s", resume);
 }
 
 int coordinator_run(struct coordinator *c, const struct coordinator_events *ev, void *arg,

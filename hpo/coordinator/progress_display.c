@@ -101,8 +101,7 @@ void progress_display_print(struct progress_display *s, const char *text)
 static void print_paused(struct progress_display *s, bool paused)
 {
     AUTO(free)
-    char *text =
-        xasprintf("drover sweep: paused; to continue: drover sweep resume %s", s->opts.name);
+    char *text = xasprintf("drover sweep: paused; to continue: %s", s->opts.resume);
     s->paused = paused;
     if (!s->opts.quiet)
         progress_display_print(s, paused ? text : "drover sweep: resumed");

@@ -14,6 +14,7 @@ struct progress_display;
 
 struct progress_display_opts { /* all is borrowed */
     const char *name, *dir;    /* the sweep and its directory */
+    const char *resume;        /* the command that continues it */
     int64_t instance;          /* sweep_dir.h */
     const struct spec *spec;
     bool quiet;  /* show nothing */

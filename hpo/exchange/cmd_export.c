@@ -109,7 +109,8 @@ static int run(char **words, void *into, struct err *e)
     if (!o->csv && !o->jsonl && !o->optuna && !o->parquet && !o->tensorboard && !o->wandb &&
         !o->mlflow) {
         err_set(e, -EINVAL, "no format given");
-        return err_hint(e, "drover export %s --csv -", words[0]);
+        AUTO(free) char *csv = sweep_dir_command("drover export --csv -", o->root, words[0]);
+        return err_hint(e, "%s", csv);
     }
     AUTO(sweep_reader) struct sweep_reader *v = NULL;
     int rc = sweep_reader_open(&v, o->root, words[0], e);

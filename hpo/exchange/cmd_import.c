@@ -316,7 +316,8 @@ static int write_sweep(struct import_trials *t, const char *root, const char *na
                             space_form(spec->space, json_object_get(trial, "params")));
     if (sweep_dir_find(&known, root, name, NULL) == 0) {
         err_set(e, -EEXIST, "there is a sweep '%s' in '%s'", name, root);
-        return err_hint(e, "--name, or drover sweep rm %s", name);
+        AUTO(free) char *rm = sweep_dir_command("drover sweep rm", root, name);
+        return err_hint(e, "--name, or %s", rm);
     }
     AUTO(sweep_dir) struct sweep_dir *d = NULL;
     rc = sweep_dir_open(&d, &(struct sweep_dir_opts){.root = root, .name = name, .file = file}, e);
@@ -360,7 +361,9 @@ static int import_file(const struct import_options *o, struct import_trials *t, 
     json_t *was;
     json_object_foreach (t->renamed, renamed, was)
         printf("\n  parameter '%s' is %s here", renamed, json_string_value(was));
-    printf("\n  drover sweep show %s\n  drover sweep FILE --prior %s\n", name, name);
+    AUTO(free) char *show = sweep_dir_command("drover sweep show", o->root, name);
+    AUTO(free) char *prior = sweep_dir_command("drover sweep FILE --prior", o->root, name);
+    printf("\n  %s\n  %s\n", show, prior);
     return 0;
 }
 

@@ -49,7 +49,8 @@ int sweep_archive_lock(struct sweep_archive **out, const char *root, const char 
     rc = sweep_owner_acquire(&a->owner, a->path, NULL, e);
     if (rc == -EBUSY) {
         err_wrap(e, "sweep '%s' is being worked on", name);
-        return err_hint(e, "drover sweep cancel %s  ends it", name);
+        AUTO(free) char *cancel = sweep_dir_command("drover sweep cancel", root, name);
+        return err_hint(e, "%s  ends it", cancel);
     }
     if (rc == 0)
         rc = check_workers(a, e);

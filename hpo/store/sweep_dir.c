@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <sys/utsname.h>
 
+#include "common/command.h"
 #include "common/durable.h"
 #include "common/entropy.h"
 #include "common/file.h"
@@ -49,6 +50,11 @@ char *sweep_dir_slug(const char *text)
     return xstrdup(len > 0 ? name : "sweep");
 }
 
+char *sweep_dir_command(const char *command, const char *root, const char *name)
+{
+    return command_to_paste(command, name, root, "sweeps");
+}
+
 static char *in_dir(const struct sweep_dir *d, const char *file)
 {
     return xasprintf("%s/%s", d->path, file);
@@ -64,13 +70,19 @@ static int make_dir(const char *path, bool *made, struct err *e)
     return rc < 0 ? err_set(e, rc, "directory '%s': %s", path, strerror(-rc)) : 0;
 }
 
+static int hint_show(const struct sweep_dir *d, struct err *e)
+{
+    AUTO(free) char *show = sweep_dir_command("drover sweep show", d->root, d->name);
+    return err_hint(e, "%s  shows its progress", show);
+}
+
 static int become_owner(struct sweep_dir *d, struct sweep_owner_watch *watch, struct err *e)
 {
     int rc = sweep_owner_acquire(&d->owner, d->path, watch, e);
     if (rc != -EBUSY)
         return rc;
     err_wrap(e, "sweep '%s' is being worked on", d->name);
-    return err_hint(e, "drover sweep show %s  shows its progress", d->name);
+    return hint_show(d, e);
 }
 
 /* Writes a copy of the sweep file for users. drover itself reads the text from the store. */
@@ -132,11 +144,11 @@ static int read_meta(struct sweep_dir *d, struct err *e)
 static int other_sweep(const struct sweep_dir *d, const char *difference, struct err *e)
 {
     err_set(e, -EEXIST, "%s already holds a sweep with %s", d->path, difference);
-    return err_hint(
-        e,
-        "--restart archives it and starts anew; --name OTHER starts another one; drover "
-        "sweep --name %s --resume continues the stored one",
-        d->name);
+    AUTO(free) char *resume = sweep_dir_command("drover sweep resume", d->root, d->name);
+    return err_hint(e,
+                    "--restart archives it and starts anew; --name OTHER starts another one; %s  "
+                    "continues the stored one",
+                    resume);
 }
 
 static int check_stored(struct sweep_dir *d, const struct sweep_dir_opts *opts, struct err *e)
@@ -156,7 +168,7 @@ static int check_stored(struct sweep_dir *d, const struct sweep_dir_opts *opts, 
 static int lost(const struct sweep_dir *d, struct err *e)
 {
     err_wrap(e, "sweep '%s': nothing more is stored", d->name);
-    return err_hint(e, "drover sweep show %s  shows its progress", d->name);
+    return hint_show(d, e);
 }
 
 static int check_owner(void *arg, struct err *e)
@@ -199,9 +211,10 @@ static int no_such_sweep(const char *root, const char *name, struct err *e)
     return -ENOENT;
 }
 
-static struct sweep_dir *unopened(const char *name)
+static struct sweep_dir *unopened(const char *root, const char *name)
 {
     struct sweep_dir *d = xzalloc(sizeof *d);
+    d->root = xstrdup(root);
     d->name = xstrdup(name);
     return d;
 }
@@ -222,7 +235,7 @@ int sweep_dir_open(struct sweep_dir **out, const struct sweep_dir_opts *opts, st
 {
     struct err local = {0};
     e = e ? e : &local;
-    AUTO(sweep_dir) struct sweep_dir *d = unopened(opts->name);
+    AUTO(sweep_dir) struct sweep_dir *d = unopened(opts->root, opts->name);
     AUTO(free) char *path = xasprintf("%s/%s", opts->root, opts->name);
     AUTO(free) char *db = xasprintf("%s/sweep.db", path);
     if ((opts->must_exist || !opts->file) && access(db, F_OK) < 0)
@@ -263,7 +276,7 @@ int sweep_dir_read(struct sweep_dir **out, const char *root, const char *name, s
 {
     struct err local = {0};
     e = e ? e : &local;
-    AUTO(sweep_dir) struct sweep_dir *d = unopened(name);
+    AUTO(sweep_dir) struct sweep_dir *d = unopened(root, name);
     if (sweep_dir_find(&d->path, root, name, e) < 0)
         return e->code;
     AUTO(free) char *db = in_dir(d, "sweep.db");
@@ -299,6 +312,7 @@ void sweep_dir_close(struct sweep_dir *d)
     event_store_close(d->store);
     sweep_owner_release(d->owner);
     free(d->name);
+    free(d->root);
     free(d->path);
     free(d->file);
     json_decref(d->prior);

@@ -27,6 +27,7 @@ enum { SWEEP_DIR_NAME_MAX = 64 };
 
 struct sweep_dir {
     char *name;
+    char *root; /* the directory of all sweeps, as the user wrote it */
     char *path; /* absolute */
     struct event_store *store;
     struct sweep_owner *owner; /* NULL: opened only for reading */
@@ -61,6 +62,10 @@ bool sweep_dir_name_ok(const char *name);
 /* Returns a valid name that is made from a text, or "sweep" if no valid character is left. Other
  * characters become '-'. The caller frees it. */
 char *sweep_dir_slug(const char *text);
+
+/* Returns a command for the sweep to paste: "drover sweep resume NAME", with --dir if it is needed.
+ * `command` is "drover sweep resume". The caller frees it. */
+char *sweep_dir_command(const char *command, const char *root, const char *name);
 
 /* Returns the first of NAME, NAME-2, NAME-3, … under which no sweep with another file is stored;
  * the caller frees it. Reads `root`, `name`, `file` and `same` of the options. */

@@ -95,7 +95,8 @@ static int check_kind(const struct registry_job *j, int sig, struct err *e)
 {
     if (j->kind == REGISTRY_TRIAL) {
         err_set(e, -EINVAL, "job %s: it is a trial of the sweep '%s'", j->id, j->sweep);
-        return err_hint(e, "drover sweep stop %s %d", j->sweep, j->trial);
+        AUTO(free) char *stop = registry_sweep_command(j, "drover sweep stop");
+        return err_hint(e, "%s %d", stop, j->trial);
     }
     if (j->kind == REGISTRY_SWEEP && !stops_jobs(sig))
         return err_set(e, -EINVAL, "job %s: a sweep accepts only signals that stop it", j->id);

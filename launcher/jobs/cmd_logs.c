@@ -141,11 +141,13 @@ static int check_kind(const struct registry_job *j, struct err *e)
 {
     if (j->kind == REGISTRY_TRIAL) {
         err_set(e, -EINVAL, "job %s: it is a trial, whose output is in %s", j->id, j->output_dir);
-        return err_hint(e, "drover sweep logs %s %d", j->sweep, j->trial);
+        AUTO(free) char *logs = registry_sweep_command(j, "drover sweep logs");
+        return err_hint(e, "%s %d", logs, j->trial);
     }
     if (j->kind == REGISTRY_SWEEP) {
         err_set(e, -EINVAL, "job %s: it is a sweep, whose trials have the output", j->id);
-        return err_hint(e, "drover sweep show %s", j->sweep);
+        AUTO(free) char *show = registry_sweep_command(j, "drover sweep show");
+        return err_hint(e, "%s", show);
     }
     return 0;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/command.h"
 #include "common/file.h"
 #include "common/private_dir.h"
 #include "common/redact.h"
@@ -184,6 +185,19 @@ int registry_enter_sweep(struct registry **out, const char *name, const char *di
                                    .nodes = "",
                                    .output_dir = ""};
     return registry_enter(out, &j, e);
+}
+
+char *registry_sweep_command(const struct registry_job *j, const char *command)
+{
+    bool trial = j->kind == REGISTRY_TRIAL;
+    AUTO(free) char *before = xasprintf("sweep %s in ", j->sweep);
+    AUTO(free) char *after = xasprintf("/%s%s", j->sweep, trial ? "/trials/" : "");
+    bool told = strncmp(j->command, before, strlen(before)) == 0;
+    const char *dir = trial ? j->output_dir : j->command + (told ? strlen(before) : 0), *end = NULL;
+    for (const char *at = dir; trial || told ? (at = strstr(at, after)) : NULL; at++)
+        end = at;
+    AUTO(free) char *root = end ? xstrndup(dir, (size_t)(end - dir)) : xstrdup("sweeps");
+    return command_to_paste(command, j->sweep, root, "sweeps");
 }
 
 int registry_enter_trial(struct registry **out, const char *sweep, int trial, int ranks,

@@ -42,6 +42,10 @@ struct registry;
 /* Adds a job of this process. Fills in `pid`, `start`, `dir`, `lines` and `started_ms`. Copies what
  * it needs. */
 int registry_enter(struct registry **out, const struct registry_job *job, struct err *e);
+/* Returns a command for the sweep of a sweep or trial to paste, with --dir if it is needed: "drover
+ * sweep show NAME". `command` is "drover sweep show". The caller frees it. */
+char *registry_sweep_command(const struct registry_job *j, const char *command);
+
 /* Adds a sweep that this process coordinates: its id is sweep-NAME.PID. `dir`: of the sweep. */
 int registry_enter_sweep(struct registry **out, const char *name, const char *dir, struct err *e);
 /* Adds a trial that this process runs: its id is trial-SWEEP.TRIAL.PID. Hides secrets in `argv`.

@@ -256,7 +256,7 @@ def test_a_sweep_that_runs_is_neither_archived_nor_removed(place):
 def test_a_sweep_is_removed_after_a_question(place):
     place.script("t.sh", QUICK)
     assert place.run(place.sweep(RANDOM)).returncode == 0
-    assert "drover sweep rm s --yes" in verb(place, "rm", "s", status=2)
+    assert "drover sweep rm --yes s" in verb(place, "rm", "s", status=2)
     assert "no sweep 't'" in verb(place, "rm", "t", "--yes", status=2)
     for answer, status in (("n", "s is not removed"), ("y", "s is removed")):
         assert place.db().exists()
@@ -443,3 +443,50 @@ def test_ps_lists_a_sweep_and_its_trials(place):
     assert sweep.wait(30) == 128 + signal.SIGTERM and place.states() == ["waiting"] * 2
     assert jobs() == []
     wait_until(lambda: not list((place.path / "run/drover/jobs").iterdir()), "the last entry to be removed")
+
+
+def paste(place, text, status=0):
+    """Runs the command for the sweep of another directory that drover has printed; returns what it says."""
+    line = re.search(r"drover (?:sweep|export)[^;\n]* --dir (?:'my sweeps'|\S*/my sweeps')", text)
+    assert line, text
+    env = dict(place.env, PATH=f"{DROVER.parent}:{place.env['PATH']}")
+    done = subprocess.run(["sh", "-c", line[0].replace(" FILE ", " u.yaml ")], cwd=place.path, env=env, text=True,
+                          capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert done.returncode == status, (line[0], done.stdout + done.stderr)
+    return done.stdout + done.stderr
+
+
+def test_each_command_that_is_printed_has_the_directory_of_the_sweep(place):
+    place.script("t.sh", 'echo "{\\"loss\\": 1}"\n')
+    place.sweep(RANDOM), place.sweep(RANDOM, name="u")
+    at = "--dir", "my sweeps"
+    assert place.run("s.yaml", "--quiet", *at).returncode == 0
+    paste(place, verb(place, "logs", "s", *at, status=2))
+    paste(place, verb(place, "add", "s", "--trials", "1", *at))
+    verb(place, "add", "s", "--trials", "1", *at)
+    paste(place, verb(place, "pause", "s", *at))
+    place.sweep(RANDOM + "description: other\n")
+    paste(place, verb(place, "s.yaml", "--name", "s", *at, status=2))
+    drover = lambda *args: subprocess.run([DROVER, *args], cwd=place.path, env=place.env, text=True, capture_output=True, timeout=60)
+    paste(place, drover("export", "s", *at).stderr)
+    lines = drover("export", "s", "--jsonl", "s.jsonl", *at)
+    assert lines.returncode == 0, lines.stderr
+    said = drover("import", "--jsonl", "s.jsonl", "--name", "imp", *at).stdout
+    paste(place, said.splitlines()[1]), paste(place, said.splitlines()[2])
+    paste(place, paste(place, drover("import", "--jsonl", "s.jsonl", "--name", "imp", *at).stderr, status=2))
+    assert not (place.path / "my sweeps/imp").exists()
+
+
+def test_the_commands_for_a_sweep_that_runs_have_its_directory(place):
+    at = "--dir", "my sweeps"
+    sweep = place.start(place.sweep(RANDOM), "--parallel", "1", *at)
+    wait_until(lambda: len(list(place.path.glob("my sweeps/s/trials/*/*/stdout"))) == 1, "a trial")
+    paste(place, verb(place, "s.yaml", "--resume", *at, status=2))
+    jobs = subprocess.run([DROVER, "ps", "--json"], env=place.env, capture_output=True, text=True, timeout=60).stdout
+    trial, = [j["id"] for j in map(json.loads, jobs.splitlines())
+              if j["kind"] == "trial" and j["output_dir"].startswith(str(place.path))]
+    for job, command in ((trial, "kill"), (trial, "logs"), (f"sweep-s.{sweep.pid}", "logs")):
+        said = subprocess.run([DROVER, command, job], cwd=place.path, env=place.env, capture_output=True, text=True, timeout=60).stderr
+        assert "my sweeps'" in said and "--dir" in said, said
+    paste(place, verb(place, "rm", "s", "--yes", *at, status=2))
+    assert sweep.wait(60) is not None

@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 
 #include "common/byte_size.h"
+#include "common/command.h"
 #include "common/durable.h"
 #include "common/file.h"
 #include "common/mem.h"
@@ -68,10 +69,14 @@ static bool fails_owner(struct check_result *r, const char *dir)
                      : "process %d is dead, and the sweep has not ended",
               o.pid);
     AUTO(free) char *real = realpath(dir, NULL); /* the directory has the sweep's name */
-    if (!o.held && real)
-        check_advise(r, "drover sweep resume %s", strrchr(real, '/') + 1);
-    else if (o.held)
+    char *name = real ? strrchr(real, '/') : NULL;
+    if (!o.held && name) {
+        *name++ = '\0';
+        AUTO(free) char *resume = command_to_paste("drover sweep resume", name, real, "sweeps");
+        check_advise(r, "%s", resume);
+    } else if (o.held) {
         check_advise(r, "fuser %s/lock names the process that holds it", dir);
+    }
     return true;
 }
 

@@ -29,7 +29,7 @@ struct fixture {
     struct remote_workers_opts config;
     char dir[40];
     int gone, failed, released;
-    char why[1024];
+    char why[1100];
 };
 
 static void on_gone(void *arg, const char *id)

@@ -95,7 +95,7 @@ TEST(another_file_or_seed_is_refused_with_the_ways_out)
     CHECK_INT(try_open(&d, "method: random\n", false, &e), -EEXIST);
     CHECK_HAS(e.text, "another file");
     CHECK_HAS(e.hint, "--name");
-    CHECK_HAS(e.hint, "--resume");
+    CHECK_HAS(e.hint, "drover sweep resume s --dir ");
     uint64_t seed = 8;
     const struct sweep_dir_opts ask = {.root = root, .name = "s", .seed = &seed};
     CHECK_INT(sweep_dir_open(&d, &ask, &e), -EEXIST);
