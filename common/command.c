@@ -17,8 +17,10 @@ static int unexpected(const struct command *c, const char *word, struct err *e)
 int command_parse(char ***words, const struct command *c, void *into, int argc, char **argv,
                   struct err *e)
 {
+    AUTO(strv) char **given = NULL;
     for (int at = 0;;) {
-        int rest = 0, rc = opt_parse(c->options, into, argc - at, argv + at, &rest, e);
+        int rest = 0;
+        int rc = opt_parse_given(&given, c->options, into, argc - at, argv + at, &rest, e);
         at += rest;
         size_t n = strv_len(*words);
         bool dashes = at > 1 && n >= c->words_min && strcmp(argv[at - 1], "--") == 0;

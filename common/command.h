@@ -39,7 +39,7 @@ struct command {
 
 /* Reads options into `into`, and appends the other words to the strv *words, which the caller
  * frees, also after a failure. argv[0] is the command's name. Returns 0 or OPT_HELP.
- *   -EINVAL  more than words_max words
+ *   -EINVAL  more than words_max words, or an option with one value is given twice
  *   or an error of opt_parse() */
 int command_parse(char ***words, const struct command *c, void *into, int argc, char **argv,
                   struct err *e);

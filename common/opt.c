@@ -113,7 +113,7 @@ static void check_rows(const struct opt *rows)
         bool any =
             r->kind == OPT_KIND_CALL || r->kind == OPT_KIND_CALL_SOME || r->kind == OPT_KIND_WORDS;
         bool none = r->kind == OPT_KIND_FLAG || r->kind == OPT_KIND_GROUP ||
-                    r->kind == OPT_KIND_ABBREVIATIONS;
+                    r->kind == OPT_KIND_ABBREVIATIONS || r->kind == OPT_KIND_LAST_COUNTS;
         assert(any ? wanted <= VALUES_MAX : wanted == !none);
         (void)named, (void)wanted, (void)any, (void)none;
     }
@@ -172,12 +172,11 @@ static int unknown(const struct opt *rows, const char *word, const char *name, s
 
 /* ---- abbreviations -------------------------------------------------------------------------- */
 
-static bool has_abbreviations(const struct opt *rows)
+static bool has_row(const struct opt *rows, enum opt_kind kind)
 {
-    for (; rows->kind != OPT_KIND_END; rows++)
-        if (rows->kind == OPT_KIND_ABBREVIATIONS)
-            return true;
-    return false;
+    while (rows->kind != OPT_KIND_END && rows->kind != kind)
+        rows++;
+    return rows->kind == kind;
 }
 
 /* Sets `f` to the option whose name begins with the `len` bytes of `typed`. Names of one row are
@@ -211,8 +210,9 @@ static bool find_abbreviated(struct found *f, int *rc, const struct opt *rows, c
     AUTO(strbuf) struct strbuf options = {0};
     struct found of = {0};
     size_t len = strcspn(word + 2, "=");
-    int count =
-        len > 0 && has_abbreviations(rows) ? find_beginning(&of, rows, word + 2, len, &options) : 0;
+    int count = len > 0 && has_row(rows, OPT_KIND_ABBREVIATIONS)
+                    ? find_beginning(&of, rows, word + 2, len, &options)
+                    : 0;
     if (count == 0)
         return false;
     if (count > 1) {
@@ -319,6 +319,7 @@ static int apply(const struct found *f, char *const *values, void *into, struct 
     }
     case OPT_KIND_GROUP:
     case OPT_KIND_ABBREVIATIONS:
+    case OPT_KIND_LAST_COUNTS:
     case OPT_KIND_PART:
     case OPT_KIND_END:
         break;
@@ -354,10 +355,28 @@ static int read_values(const struct found *f, void *into, char *const *words, in
     return rc < 0 ? rc : used;
 }
 
+/* Adds an option with one value to those that are given. */
+static int add_given(char ***given, const struct found *f, struct err *e)
+{
+    if (f->row->kind < OPT_KIND_INT || f->row->kind > OPT_KIND_STR)
+        return 0;
+    if (strv_find(*given, f->row->name) >= 0)
+        return err_set(e, -EINVAL, "%s is given twice", f->label);
+    strv_push(given, xstrdup(f->row->name));
+    return 0;
+}
+
 int opt_parse(const struct opt *table, void *into, int argc, char *const *argv, int *rest,
               struct err *e)
 {
+    return opt_parse_given(NULL, table, into, argc, argv, rest, e);
+}
+
+int opt_parse_given(char ***given, const struct opt *table, void *into, int argc, char *const *argv,
+                    int *rest, struct err *e)
+{
     AUTO(free) struct opt *rows = opt_with_parts(table);
+    bool once = given && !has_row(rows, OPT_KIND_LAST_COUNTS);
     int i = 1;
     while (i < argc && argv[i][0] == '-' && argv[i][1]) { /* "-" alone is an argument: stdin */
         const char *word = argv[i++];
@@ -371,7 +390,8 @@ int opt_parse(const struct opt *table, void *into, int argc, char *const *argv, 
             check_rows(rows);
             return OPT_HELP;
         }
-        rc = read_values(&f, into, argv + i, argc - i, e);
+        rc = once ? add_given(given, &f, e) : 0;
+        rc = rc == 0 ? read_values(&f, into, argv + i, argc - i, e) : rc;
         if (rc < 0)
             return rc;
         i += rc;

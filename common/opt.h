@@ -34,6 +34,7 @@ enum opt_kind {
     OPT_KIND_CALL_SOME,
     OPT_KIND_GROUP,
     OPT_KIND_ABBREVIATIONS,
+    OPT_KIND_LAST_COUNTS,
     OPT_KIND_PART
 };
 
@@ -112,6 +113,12 @@ struct opt {
     {                                  \
         .kind = OPT_KIND_ABBREVIATIONS \
     }
+/* With this row an option with one value may be given again, and the last value counts: for
+ * commands to which wrappers append options. */
+#define OPT_LAST_COUNTS              \
+    {                                \
+        .kind = OPT_KIND_LAST_COUNTS \
+    }
 #define OPT_END              \
     {                        \
         .kind = OPT_KIND_END \
@@ -129,6 +136,13 @@ enum { OPT_HELP = 1 };
  * If help was requested, asserts that the table has no letter or name twice. */
 int opt_parse(const struct opt *table, void *into, int argc, char *const *argv, int *rest,
               struct err *e);
+
+/* The same; an option with one value (OPT_INT to OPT_STR) that is in `*given` is an error, unless
+ * the table has OPT_LAST_COUNTS. Appends the names of such options to the strv, which the caller
+ * frees.
+ *   -EINVAL  an option is given twice */
+int opt_parse_given(char ***given, const struct opt *table, void *into, int argc, char *const *argv,
+                    int *rest, struct err *e);
 
 struct opt_help {
     const char *program;  /* "drover run" */

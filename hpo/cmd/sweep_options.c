@@ -16,6 +16,8 @@ static int set_seed(void *into, char *const *values, struct err *e)
 {
     struct sweep_options *o = into;
     char *end;
+    if (o->has_seed)
+        return err_set(e, -EINVAL, "it is given twice");
     errno = 0;
     o->seed = strtoull(values[0], &end, 10);
     o->has_seed = true;
@@ -116,6 +118,10 @@ int sweep_options_parse(struct sweep_options *o, int argc, char **argv, struct e
         return err_wrap(e, "--metrics");
     if (job_clock_read_limits(&o->limits, e) < 0)
         return e->code;
+    if (o->limits.price > 0 && !o->limits.budget_text) {
+        err_set(e, -EINVAL, "--price has no effect without --budget");
+        return err_hint(e, "--budget 30.00");
+    }
     if (o->restart && (o->resume || !o->file))
         return err_set(e, -EINVAL, "--restart and --resume exclude each other");
     if (o->name && !sweep_dir_name_ok(o->name)) {

@@ -91,6 +91,7 @@ static int set_rough(void *into, char *const *values, struct err *e)
 }
 
 static const struct opt options[] = {
+    OPT_LAST_COUNTS,
     OPT_GROUP("Model"),
     OPT_STR(0, "params", "N", "number of parameters: 7B, 350M", struct estimate_options,
             model.params),

@@ -16,6 +16,7 @@ struct place_options {
 };
 
 static const struct opt options[] = {
+    OPT_LAST_COUNTS,
     OPT_FLAG(0, "dry-run", "print why each GPU is selected or not, and start nothing",
              struct place_options, dry_run),
     OPT_FLAG(0, "json", "with --dry-run: print JSON", struct place_options, json),

@@ -45,7 +45,8 @@ class Server:
     def __init__(self, place, *args):
         self.log = place.path / "serve.txt"
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen([SERVE, "serve", "--listen", "127.0.0.1:0", *args], cwd=place.path, env=place.env,
+            listen = [] if "--listen" in args else ["--listen", "127.0.0.1:0"]
+            self.process = subprocess.Popen([SERVE, "serve", *listen, *args], cwd=place.path, env=place.env,
                                             stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         place.started.append(self.process)
         wait_until(lambda: "http://" in self.log.read_text() and self.log.read_text().endswith("\n"), self.log.read_text)

@@ -490,3 +490,25 @@ def test_the_commands_for_a_sweep_that_runs_have_its_directory(place):
         assert "my sweeps'" in said and "--dir" in said, said
     paste(place, verb(place, "rm", "s", "--yes", *at, status=2))
     assert sweep.wait(60) is not None
+
+
+@pytest.mark.parametrize("words", [
+    ("s.yaml", "--name", "a", "--name", "b"), ("--seed", "1", "s.yaml", "--seed=2"), ("s.yaml", "--parallel", "1", "--parallel", "2"),
+    ("s.yaml", "--deadline", "8h", "--deadline", "9h"), ("show", "s", "--top", "1", "--top", "2"), ("rm", "--dir", "a", "s", "--dir", "b")])
+def test_an_option_with_one_value_that_is_given_twice_is_refused(place, words):
+    place.sweep(RANDOM)
+    said = verb(place, *words, status=2)
+    assert "given twice" in said and not (place.path / "sweeps").exists(), said
+
+
+def test_a_price_without_a_budget_is_refused(place):
+    said = verb(place, place.sweep(RANDOM), "--price", "2", status=2)
+    assert "--price has no effect without --budget" in said and not (place.path / "sweeps").exists()
+    assert place.run("s.yaml", "--price", "2", "--budget", "30", "--dry-run").returncode == 0
+
+
+@pytest.mark.parametrize("words", [("run", "-np", "1", "-np", "2", "--dry-run", "true"), ("torchrun", "--nnodes", "1", "--nnodes", "1", "--help"),
+                                   ("estimate", "--model", "bert-base", "--model", "gpt2")])
+def test_commands_to_which_wrappers_append_options_take_the_last_value(place, words):
+    done = subprocess.run([DROVER, *words], cwd=place.path, env=place.env, text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0 and ("2 ranks" in done.stdout or "gpt2" in done.stdout or words[0] == "torchrun"), done

@@ -46,6 +46,7 @@ static int take_x(void *into, char *const *values, struct err *e)
 
 #define T struct line
 static const struct opt options[] = {
+    OPT_LAST_COUNTS,
     OPT_ABBREVIATIONS, /* nccl-tests accepts abbreviations, too (getopt_long()) */
     OPT_GROUP("Sizes"),
     OPT_STR('b', "minbytes", "SIZE", "smallest size (default: 32M)", T, min),

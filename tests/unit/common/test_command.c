@@ -99,6 +99,7 @@ TEST(an_error_of_the_command_line_is_printed_with_its_hint_and_the_status_is_2)
         {"it", "drover it: the file is missing\n  try: drover it FILE\n"},
         {"it a b c", "drover it: unexpected argument 'c'\n  try: one file or two\n"},
         {"it a --dry-rnu", "drover it: unknown option '--dry-rnu'\n  try: --dry-run\n"},
+        {"it -n 3 a --np=3", "drover it: option '--np' is given twice\n"},
         {"it a -n 100", "drover it: option '-n': 100 is out of range (1 to 99)\n"},
     };
     for (size_t i = 0; i < COUNT_OF(bad); i++) {

@@ -293,6 +293,35 @@ TEST(a_number_or_duration_is_in_the_range_of_its_row)
     }
 }
 
+TEST(an_option_with_one_value_may_be_given_again_only_if_the_table_says_so)
+{
+#define ROWS                                                   \
+    OPT_STR(0, "host|h2", "H", "", struct into, host),         \
+        OPT_INT('n', "np", "N", "", struct into, ranks, 1, 9), \
+        OPT_WORDS(0, "map-by", "X", "", struct into, known),   \
+        OPT_FLAG(0, "dry-run", "", struct into, dry), OPT_END
+    static const struct opt once[] = {ROWS}, again[] = {OPT_LAST_COUNTS, ROWS};
+#undef ROWS
+    static const struct {
+        const char *words[5], *error;
+    } cases[] = {{{"x", "--host", "a", "--h2=b", NULL}, "option '--h2' is given twice"},
+                 {{"x", "-n1", "-np", "2", NULL}, "option '-np' is given twice"},
+                 {{"x", "--dry-run", "--dry-run", "-n1", NULL}, ""},
+                 {{"x", "--map-by=a", "--map-by=b", NULL}, ""}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct into of = {0};
+        struct err e = {0}, none = {0};
+        AUTO(strv) char **given = NULL, **more = NULL;
+        char *const *words = (char *const *)cases[i].words;
+        int n = (int)strv_len(words);
+        opt_parse_given(&given, once, &of, n, words, &rest, &e);
+        CHECK_STR(e.text, cases[i].error);
+        CHECK_INT(opt_parse_given(&more, again, &of, n, words, &rest, &none), 0);
+        CHECK_INT(opt_parse(once, &of, n, words, &rest, &none), 0);
+        strv_free(of.known);
+    }
+}
+
 TEST(a_table_may_have_abbreviations)
 {
     static const struct opt table[] = {
