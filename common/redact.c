@@ -12,6 +12,7 @@
 enum {
     NUMBER_MAX = 24, /* longer numbers may be secrets; a double has up to 24 bytes */
     PROSE_MAX = 5,   /* letters of a name that may be a word of prose: key, token, auth, pass */
+    NAMES_MAX = 128, /* bytes of a name */
     BRACKETS_MAX = 4096
 };
 
@@ -126,11 +127,13 @@ static size_t scheme_length(const char *text)
     return 0;
 }
 
+/* 0: there is no name, or one that is too long. */
 static size_t name_length(const char *text)
 {
     size_t len = 0;
     while (isalnum((unsigned char)text[len]) || (text[len] && strchr("_-.", text[len])))
-        len++;
+        if (++len > NAMES_MAX) /* else a long text takes time that grows with the square */
+            return 0;
     return len;
 }
 

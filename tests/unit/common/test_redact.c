@@ -267,3 +267,18 @@ TEST(values_with_blanks_and_values_of_groups_are_hidden_in_arguments)
               "t --password=*** --cred=*** --secret=*** --cfg={'auth': ***, 'n': 1} "
               "--key_dim=64 --n_pass 3 -u ann:*** --user 1:2 sh -c 'a --token ***'");
 }
+
+TEST(the_time_for_a_long_text_is_proportional_to_its_length)
+{
+    enum { N = 1 << 20 };
+    static const char *const patterns[] = {"-.",      "key=[", "key='", "-u a:b ",
+                                           "a.key: ", "{",     "eyJ"};
+    AUTO(free) char *text = xcalloc(N + 1, 1);
+    for (size_t k = 0; k < COUNT_OF(patterns); k++) {
+        for (size_t i = 0; i < N; i++)
+            text[i] = patterns[k][i % strlen(patterns[k])];
+        AUTO(strbuf) struct strbuf b = {0};
+        redact_text(&b, text);
+        CHECK(b.len > 0);
+    }
+}
