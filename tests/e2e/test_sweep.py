@@ -314,7 +314,7 @@ def test_a_wrong_command_line_is_refused(place):
 def test_another_file_under_the_same_name_is_refused(place):
     assert place.run(place.sweep(GRID)).returncode == 0
     done = place.run(place.sweep(GRID.replace("20", "30")), "--name", "s")
-    assert done.returncode == 2 and "--name" in done.stderr and "--resume" in done.stderr
+    assert done.returncode == 2 and "--name" in done.stderr and "drover sweep resume s" in done.stderr
     done = place.run("--name", "s", "--resume")
     assert done.returncode == 0 and "6 of 6" in done.stdout
     done = place.run("--name", "t", "--resume")

@@ -43,8 +43,8 @@ class Remote(Place):
         key = self.path / "sweeps" / name / "worker.key"
         return wait_until(lambda: key.exists() and key.read_text().split()[1], "worker.key")
 
-    def worker(self, node, *args, key="sweeps/s/worker.key", wrap=()):
-        args = (*(("--key", key) if key else ()), "--places", "1", "--patience", "3", *args)
+    def worker(self, node, *args, key="sweeps/s/worker.key", patience_s=3, wrap=()):
+        args = (*(("--key", key) if key else ()), "--places", "1", "--patience", str(patience_s), *args)
         with open(self.path / f"{node}.txt", "a") as log:
             p = subprocess.Popen([*wrap, DROVER, "worker", *args], cwd=self.path, env=dict(self.env, NODE=node),
                                  stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=hear_signals)
@@ -117,7 +117,7 @@ def test_a_worker_that_is_told_to_end_gives_its_trial_back_with_its_checkpoint(p
     coordinator = place.coordinate(place.sweep(grid(1)))
     first = place.worker("a")
     place.wait_for_runs(1)
-    second = place.worker("b", "--patience", "30")
+    second = place.worker("b", patience_s=30)
     first.send_signal(signal.SIGTERM)
     first.send_signal(signal.SIGHUP)  # at once: the same request
     assert first.wait(10) == 0
@@ -231,7 +231,7 @@ def test_after_a_long_silence_the_first_end_counts_and_the_other_copy_is_stopped
 def test_trials_run_on_while_the_coordinator_is_away_and_its_successor_listens_on_the_same_port(place):
     coordinator = place.coordinate(place.sweep(grid(3)))
     endpoint = place.endpoint()
-    workers = [place.worker(n, "--patience", "30") for n in "abc"]
+    workers = [place.worker(n, patience_s=30) for n in "abc"]
     place.wait_for_runs(3)
     coordinator.kill()
     coordinator.wait()

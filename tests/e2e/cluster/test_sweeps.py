@@ -24,8 +24,8 @@ class Spread(Place):
         self.script("t.sh", TRIAL)
         self.file = self.sweep(SWEEP)
 
-    def go_on(self, *args):
-        words = (DROVER, "sweep", self.file, *self.engine.words[2:], "--here", "2", *args)
+    def go_on(self, *args, here=2):
+        words = (DROVER, "sweep", self.file, *self.engine.words[2:], "--here", str(here), *args)
         with open(self.path / "err.txt", "a") as err:
             return self.engine.cluster.head.start_job(*words, env=self.engine.env, cwd=self.path, stderr=err,
                                                       stdout=subprocess.DEVNULL)
@@ -97,7 +97,7 @@ def test_a_node_that_dies_is_done_without(spread):
 
 
 def test_nothing_outlives_a_coordinator_that_is_killed_and_the_next_one_goes_on(spread):
-    sweep = spread.go_on("--here", "0")
+    sweep = spread.go_on(here=0)
     spread.wait_for_starts(2)
     os.kill(sweep.pid, signal.SIGKILL)
     sweep.end(10)
@@ -110,7 +110,7 @@ def test_a_node_that_is_not_there_is_given_up_and_the_rest_goes_on(spread):
     if spread.engine.name == "slurm":
         pytest.skip("an allocation has no such node")
     spread.engine.words = [*spread.engine.words[:2], "-H", "node2:2,gone:2"]
-    sweep = spread.go_on("--here", "0")
+    sweep = spread.go_on(here=0)
     wait_until(lambda: "the worker on gone has exited" in spread.said(), "a word on the node", 40)
     spread.go()
     spread.ends_well(sweep)
