@@ -260,7 +260,7 @@ static int read_spec(struct spec **out, char **text, const struct sweep_options 
     }
     AUTO(sweep_dir) struct sweep_dir *d = NULL;
     int rc = sweep_dir_read(&d, o->root, o->name, e);
-    return rc < 0 ? rc : stored_sweep_spec(out, d->file, "sweep.yaml", e);
+    return rc < 0 ? rc : stored_sweep_read(out, d, e);
 }
 
 /* The nodes on which a sweep starts workers: from a host file, -H, or the allocation that drover

@@ -15,7 +15,7 @@ int sweep_reader_open(struct sweep_reader **out, const char *root, const char *n
     AUTO(sweep_reader) struct sweep_reader *v = xzalloc(sizeof *v);
     int rc = sweep_dir_read(&v->dir, root, name, e);
     if (rc == 0)
-        rc = stored_sweep_spec(&v->spec, v->dir->file, "sweep.yaml", e);
+        rc = stored_sweep_read(&v->spec, v->dir, e);
     if (rc < 0)
         return rc;
     stored_sweep_apply(v->spec, v->dir);

@@ -5,17 +5,26 @@
 static json_t *read_early_terminate(const struct config_node *n, struct err *e)
 {
     AUTO(stopper) struct stopper *s = NULL;
+    return stopper_new(&s, n, NULL, e) < 0 || stopper_check(s, n, e) < 0 ? NULL : stopper_json(s);
+}
+
+static json_t *read_stored(const struct config_node *n, struct err *e)
+{
+    AUTO(stopper) struct stopper *s = NULL;
     return stopper_new(&s, n, NULL, e) < 0 ? NULL : stopper_json(s);
 }
 
-static const struct spec_vocabulary vocabulary = {
-    .method = sampler_method,
-    .read_early_terminate = read_early_terminate,
-};
+static const struct spec_vocabulary vocabulary = {sampler_method, read_early_terminate},
+                                    vocabulary_of_stored = {sampler_method, read_stored};
 
 int sweep_file_read(struct spec **out, const struct yaml_doc *d, struct err *e)
 {
     return spec_read(out, d, &vocabulary, e);
+}
+
+int sweep_file_read_stored(struct spec **out, const struct yaml_doc *d, struct err *e)
+{
+    return spec_read(out, d, &vocabulary_of_stored, e);
 }
 
 int sweep_file_method(const struct spec_method **out, const struct config_node *at, struct err *e)

@@ -134,7 +134,8 @@ static int read_seed(uint64_t *out, const struct config_node *n, struct err *e)
 static int read_stop(struct study *s, const struct config_node *n, struct err *e)
 {
     struct config_node at = config_node_member(n, "early_terminate");
-    return at.value ? stopper_new(&s->stopper, &at, &s->outcomes, e) : 0;
+    int rc = at.value ? stopper_new(&s->stopper, &at, &s->outcomes, e) : 0;
+    return rc == 0 && s->stopper ? stopper_check(s->stopper, &at, e) : rc;
 }
 
 static json_t *init(struct study **out, const struct config_node *n, struct err *e)

@@ -66,6 +66,16 @@ int stopper_new(struct stopper **out, const struct config_node *n, const struct 
     return 0;
 }
 
+int stopper_check(const struct stopper *s, const struct config_node *n, struct err *e)
+{
+    struct config_node max = config_node_member(n, "max_iter");
+    return s->max_iter && s->max_iter < s->least
+               ? config_node_error(&max, e,
+                                   "'max_iter' must be %.15g or more: no rung lies within %d",
+                                   s->least, s->max_iter)
+               : 0;
+}
+
 json_t *stopper_json(const struct stopper *s)
 {
     json_t *o = json_pack("{s:s}", "type", s->ops->name);
@@ -93,16 +103,6 @@ int stopper_rungs_read(struct stopper_rungs *r, const struct config_node *n, boo
     config_node_error(&at, e, "'eta' must be %g or more: a smaller one makes thousands of rungs",
                       eta_min);
     return err_hint(e, "eta: %g", standard);
-}
-
-int stopper_rungs_check_first(const struct stopper_rungs *r, const struct config_node *n,
-                              double first, bool below, struct err *e)
-{
-    struct config_node max = config_node_member(n, "max_iter");
-    if (!r->max_iter || first < r->max_iter || (!below && first == r->max_iter))
-        return 0;
-    return config_node_error(&max, e, "'max_iter' must be %.15g or more: no rung lies within %d",
-                             below ? floor(first) + 1 : first, r->max_iter);
 }
 
 void stopper_rungs_json(const struct stopper_rungs *r, json_t *to)

@@ -29,6 +29,11 @@ int stopper_new(struct stopper **out, const struct config_node *early_terminate,
 void stopper_free(struct stopper *s);
 AUTO_DEFINE(stopper, struct stopper *, stopper_free)
 
+/* Checks that a trial of max_iter is compared at all, if max_iter is given. `n` is what the stopper
+ * was created from. For what a user writes: what is stored may be of an older version.
+ *   -EINVAL  no rung lies within max_iter */
+int stopper_check(const struct stopper *s, const struct config_node *n, struct err *e);
+
 /* Returns the value of `early_terminate` with all defaults filled in (new reference). stopper_new()
  * creates an equal stopper from this value. */
 json_t *stopper_json(const struct stopper *s);

@@ -63,8 +63,8 @@ static int read_keys(struct stopper *s, const struct config_node *n, struct err 
     if (a->ray && !a->rungs.min_iter)
         a->rungs.min_iter = 1; /* Ray's grace_period */
     s->max_iter = a->rungs.max_iter;
-    s->first = fmax(a->rungs.min_iter, 1) * pow(a->rungs.eta, a->s);
-    return stopper_rungs_check_first(&a->rungs, n, s->first, false, e);
+    s->least = s->first = fmax(a->rungs.min_iter, 1) * pow(a->rungs.eta, a->s);
+    return 0;
 }
 
 static void json(const struct stopper *s, json_t *to)

@@ -36,7 +36,8 @@ static int read_keys(struct stopper *s, const struct config_node *n, struct err 
     bool down = h->rungs.max_iter && h->s; /* as in stopper_hyperband_band() */
     s->first =
         down ? fmax(trunc(h->rungs.max_iter / pow(h->rungs.eta, h->s)), 1) : h->rungs.min_iter;
-    return stopper_rungs_check_first(&h->rungs, n, down ? h->rungs.eta : s->first, !down, e);
+    s->least = down ? h->rungs.eta : s->first + 1;
+    return 0;
 }
 
 static void json(const struct stopper *s, json_t *to)

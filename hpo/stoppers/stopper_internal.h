@@ -14,8 +14,8 @@ struct stopper_ops {  /* a row of the table in stopper.c */
     const char *help; /* one line, at most 60 characters */
     /* keys of `early_terminate` except `type`, NULL-terminated */
     const char *keys[STOPPER_KEYS_MAX + 1];
-    /* Reads these keys into s->config, which it allocates and free() frees, and sets s->max_iter
-     * and s->first. The caller has rejected unknown keys.
+    /* Reads these keys into s->config, which it allocates and free() frees, and sets s->max_iter,
+     * s->first and s->least. The caller has rejected unknown keys.
      *   -EINVAL  an invalid value; the message has the position in the file */
     int (*read)(struct stopper *s, const struct config_node *n, struct err *e);
     /* Adds all keys with their values to `to`, which already has the `type`. */
@@ -40,6 +40,7 @@ struct stopper {
     const struct outcomes *outcomes; /* borrowed; NULL: no constraints */
     int max_iter;                    /* as stopper_max_iter() */
     double first;                    /* the least that a trial must reach to be compared */
+    double least;                    /* the least max_iter within which a trial is compared */
     int min_done;                    /* number of trials that must be done before */
 };
 
@@ -54,9 +55,6 @@ struct stopper_rungs { /* keys that have the same meaning for all stoppers with 
  * be close to each other, since their number is limited otherwise. */
 int stopper_rungs_read(struct stopper_rungs *r, const struct config_node *n, bool close,
                        double standard, struct err *e);
-/* Checks that the first rung is within max_iter, if that is given. `below`: it must be below. */
-int stopper_rungs_check_first(const struct stopper_rungs *r, const struct config_node *n,
-                              double first, bool below, struct err *e);
 void stopper_rungs_json(const struct stopper_rungs *r, json_t *to);
 
 /* For tests. hyperband: returns the highest band <= iterations, or 0 if there is none. */

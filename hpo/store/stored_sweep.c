@@ -8,13 +8,14 @@
 #include "hpo/spec/trial_command.h"
 #include "hpo/trial/metric_parse.h"
 
-int stored_sweep_spec(struct spec **out, const char *text, const char *name, struct err *e)
+static int read_text(struct spec **out, const char *text, const char *name, bool stored,
+                     struct err *e)
 {
     AUTO(yaml_doc) struct yaml_doc *doc = NULL;
     AUTO(spec) struct spec *s = NULL;
     int rc = yaml_read(&doc, text, strlen(text), name, "command", e);
     if (rc == 0)
-        rc = sweep_file_read(&s, doc, e);
+        rc = stored ? sweep_file_read_stored(&s, doc, e) : sweep_file_read(&s, doc, e);
     if (rc < 0)
         return rc;
     rc = trial_command_check(s->command, s->program, e);
@@ -29,11 +30,23 @@ int stored_sweep_spec(struct spec **out, const char *text, const char *name, str
             s->metric_count == 1 ? xstrdup("/metric/pattern") : xasprintf("/metrics/%d/pattern", i);
         struct err why = {0};
         rc = metric_parse_new(&m, one, &why);
+        if (rc == 0 && !stored)
+            rc = metric_parse_check(m, &why);
         if (rc < 0)
             return yaml_error_at(doc, path, e, rc, "%s", why.text);
     }
     *out = TAKE(s);
     return 0;
+}
+
+int stored_sweep_spec(struct spec **out, const char *text, const char *name, struct err *e)
+{
+    return read_text(out, text, name, false, e);
+}
+
+int stored_sweep_read(struct spec **out, const struct sweep_dir *d, struct err *e)
+{
+    return read_text(out, d->file, "sweep.yaml", true, e);
 }
 
 void stored_sweep_apply(struct spec *s, const struct sweep_dir *d)
@@ -55,7 +68,7 @@ int stored_sweep_lock(struct stored_sweep **out, const char *root, const char *n
         .root = root, .name = name, .must_exist = true, .watch = watch};
     int rc = sweep_dir_open(&v->dir, &opts, e);
     if (rc == 0)
-        rc = stored_sweep_spec(&v->spec, v->dir->file, "sweep.yaml", e);
+        rc = stored_sweep_read(&v->spec, v->dir, e);
     if (rc < 0)
         return rc;
     stored_sweep_apply(v->spec, v->dir);

@@ -11,6 +11,9 @@
 /* Reads the text of a sweep file. `name` names it in messages. Errors are those of yaml_read() and
  * spec_read(), and -EINVAL if its command or a metric's pattern is invalid. */
 int stored_sweep_spec(struct spec **out, const char *text, const char *name, struct err *e);
+/* The same for the file of a stored sweep, in which an older version may have accepted what can
+ * have no effect. */
+int stored_sweep_read(struct spec **out, const struct sweep_dir *d, struct err *e);
 
 /* Sets the seed and the warm start of a spec to the stored ones. The spec was read from the sweep
  * file. */

@@ -65,11 +65,6 @@ static int compile(struct metric_pattern *p, struct err *e)
     PCRE2_SIZE at = 0;
     p->code = pcre2_compile((PCRE2_SPTR)p->text, strlen(p->text), options, &code, &at, c);
     pcre2_compile_context_free(c);
-    if (p->code && has_no_number(p->text))
-        return err_set(e, -EINVAL,
-                       "pattern '%s' of '%s' can give no number; a group finds one: "
-                       "%s: *([-+.0-9eE]+)",
-                       p->text, p->name, p->name);
     return p->code ? 0 : refused(p, code, e);
 }
 
@@ -166,6 +161,19 @@ json_t *metric_parse_from_pattern(struct metric_parse *m, const char *line, size
             json_object_set_new(report, m->patterns[i].name, value);
     }
     return report;
+}
+
+int metric_parse_check(const struct metric_parse *m, struct err *e)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        const struct metric_pattern *p = &m->patterns[i];
+        if (has_no_number(p->text))
+            return err_set(e, -EINVAL,
+                           "pattern '%s' of '%s' can give no number; a group finds one: "
+                           "%s: *([-+.0-9eE]+)",
+                           p->text, p->name, p->name);
+    }
+    return 0;
 }
 
 char *metric_parse_vain(const struct metric_parse *m)

@@ -14,11 +14,14 @@ struct metric_parse;
 
 /* Compiles the patterns; the caller frees `*out`. `patterns` is {name of a metric: pattern, …}; it
  * may be NULL or empty.
- *   -EINVAL  a pattern is not a valid regular expression, is longer than 1,024 bytes, or is so
- *            plain that it can find no number */
+ *   -EINVAL  a pattern is not a valid regular expression, or longer than 1,024 bytes */
 int metric_parse_new(struct metric_parse **out, const json_t *patterns, struct err *e);
 void metric_parse_free(struct metric_parse *m);
 AUTO_DEFINE(metric_parse, struct metric_parse *, metric_parse_free)
+
+/* Checks what a user writes: a stored sweep of an older version may have such a pattern.
+ *   -EINVAL  a pattern is so plain that it can find no number */
+int metric_parse_check(const struct metric_parse *m, struct err *e);
 
 /* Returns the values that the patterns find in the line, as {name: value, …} (new reference), or
  * NULL if they find none. A line of more than 1,024 bytes has none. Sets `e`, which may be NULL,

@@ -436,3 +436,17 @@ TEST(numbers_with_an_exponent_are_numbers)
     AUTO(json) json_t *p = space_sample(s->space, &u);
     CHECK_NEAR(json_real_value(json_object_get(p, "lr")), 1e-3, 1e-12);
 }
+
+TEST(a_stored_file_may_have_early_stopping_without_effect)
+{
+    static const char file[] =
+        LEAST "metric: {name: m}\nearly_terminate: {type: hyperband, min_iter: 10, max_iter: 10}\n";
+    AUTO(yaml_doc) struct yaml_doc *d = NULL;
+    AUTO(spec) struct spec *s = NULL;
+    struct err e = {0};
+    CHECK(!read_spec(file, &e));
+    CHECK_HAS(e.text, "no rung lies within 10");
+    CHECK_INT(yaml_read(&d, file, strlen(file), "sweep.yaml", "command", NULL), 0);
+    CHECK_INT(sweep_file_read_stored(&s, d, NULL), 0);
+    CHECK_INT(json_integer_value(json_object_get(s->early_terminate, "max_iter")), 10);
+}

@@ -105,7 +105,9 @@ static const char *refusal(const char *pattern)
     e = (struct err){0};
     AUTO(metric_parse) struct metric_parse *m = NULL;
     AUTO(json) json_t *patterns = json_pack("{s:s}", "acc", pattern);
-    CHECK_INT(metric_parse_new(&m, patterns, &e), e.text[0] ? -EINVAL : 0);
+    int rc = metric_parse_new(&m, patterns, &e);
+    rc = rc < 0 ? rc : metric_parse_check(m, &e);
+    CHECK_INT(rc, e.text[0] ? -EINVAL : 0);
     return e.text;
 }
 
