@@ -203,7 +203,7 @@ def header_of(metrics, options, unfinished, goals=None, **more):
 
 
 # drover's own table: the metrics are between the first of these columns and the others, the parameters follow. Only a sweep with
-# outcome constraints has the columns BOUNDED.
+# outcome constraints has the columns BOUNDED, and a table of an older version has no `goals`: there the first metric counts.
 OWN_FIRST = ["trial", "state", "value"]
 OWN_THEN = {"steps": None, "feasible": None, "seconds": "seconds", "node": None, "why": None, "error": "error", "goals": "goals",
             "outcome_constraints": "bounds"}
@@ -213,7 +213,9 @@ BOUNDED = ("feasible", "outcome_constraints")
 def own_roles(names):
     """The roles of the columns of drover's own table, or None if it is another one."""
     at = names.index("steps") if "steps" in names else 0
-    then = [name for name in OWN_THEN if name not in BOUNDED or names[at + 1:at + 2] == ["feasible"]]
+    bounded = names[at + 1:at + 2] == ["feasible"]
+    told = names[at + 5 + bounded:][:1] == ["goals"]
+    then = [name for name in OWN_THEN if (bounded or name not in BOUNDED) and (told or name not in ("goals", "outcome_constraints"))]
     if names[:3] != OWN_FIRST or names[at:at + len(then)] != then:
         return None
     return [None, "state", "value", *["metric"] * (at - 3), *map(OWN_THEN.get, then), *["param"] * (len(names) - at - len(then))]
@@ -254,8 +256,8 @@ def read_csv(path, options):
     for line, cells in rows[1:]:
         if len(cells) != len(names):
             raise Refused(f"line {line}: {len(cells)} cells, the header has {len(names)}")
-    goals = json_cell(dict, *rows[1], own.index("goals")) if own and rows[1:] else {}
-    metrics = metrics or list(goals) or (["value"] if "value" in names else [])
+    goals = json_cell(dict, *rows[1], own.index("goals")) if own and "goals" in own and rows[1:] else {}
+    metrics = metrics or list(goals) or ([names[own.index("metric")]] if own and "metric" in own else ["value"] if "value" in names else [])
     if not metrics:
         raise Refused("which column is the metric?", "--metric NAME")
     for name in [*options["metrics"], *params]:

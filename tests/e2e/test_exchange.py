@@ -321,6 +321,11 @@ def test_tables_of_other_tools(place, tmp_path):
     drover(place, "import", "--wandb", str(tmp_path / "export.csv"), "--metric", "acc", "--goal", "maximize", "--name", "wc")
     assert place.show("wc")["best"] == {"id": 0, "value": 0.8, "params": {"lr": 0.1}}
 
+    (tmp_path / "old.csv").write_text("trial,state,value,loss,acc,steps,seconds,node,why,error,lr\n"
+                                      "0,done,0.5,0.5,0.7,3,1,n,,,0.1\n1,done,0.4,0.4,nan,3,1,n,,,0.2\n")
+    drover(place, "import", "--csv", str(tmp_path / "old.csv"), "--name", "od")  # of a version without the column goals
+    assert place.show("od")["best"] == {"id": 1, "value": 0.4, "params": {"lr": 0.2}}
+
 
 @pytest.mark.parametrize("text, args, said", [
     ("lr,loss\n1,2\n3\n", ["--metric", "loss"], "line 3: 1 cells, the header has 2"),
