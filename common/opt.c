@@ -355,7 +355,7 @@ static int read_values(const struct found *f, void *into, char *const *words, in
     return rc < 0 ? rc : used;
 }
 
-/* Adds an option with one value to those that are given. */
+/* Remembers that an option with one value is given; a second time it is an error. */
 static int add_given(char ***given, const struct found *f, struct err *e)
 {
     if (f->row->kind < OPT_KIND_INT || f->row->kind > OPT_KIND_STR)

@@ -127,7 +127,7 @@ static size_t scheme_length(const char *text)
     return 0;
 }
 
-/* 0: there is no name, or one that is too long. */
+/* Returns the length of the name with which a text begins. 0: none, or more than NAMES_MAX. */
 static size_t name_length(const char *text)
 {
     size_t len = 0;
